@@ -1,0 +1,370 @@
+#include "retry_guard/call/call_core.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "retry_guard/call/core_time.h"
+#include "retry_guard/call/grpc_access.h"
+#include "retry_guard/call/retry_info.h"
+#include "retry_guard/policy/absl_view.h"
+
+namespace retry_guard::internal {
+namespace {
+
+// gRPC core's timers may be this much early on ours.
+constexpr absl::Duration kTimerSlack = absl::Milliseconds(1);
+
+const ReceivedMetadata& InitialMetadata(const CallCore::Ended& ended) {
+  static const auto* const none = new ReceivedMetadata();
+  return ended.headers_received ? ended.context.GetServerInitialMetadata()
+                                : *none;
+}
+
+ServerHint ReadHint(const CallCore::Ended& ended, Clock& clock) {
+  const ReceivedMetadata& trailing = ended.context.GetServerTrailingMetadata();
+  std::vector<std::string_view> pushback;
+  const auto [first, last] = trailing.equal_range(kPushbackMs);
+  for (auto it = first; it != last; ++it) pushback.push_back(View(it->second));
+
+  HintSources sources;
+  sources.pushback_ms = pushback;
+  const std::string details = ended.status.error_details();
+  sources.status_details = details;
+  std::string_view retry_after = FindOne(trailing, kRetryAfter);
+  if (retry_after.data() == nullptr) {
+    retry_after = FindOne(InitialMetadata(ended), kRetryAfter);
+  }
+  if (retry_after.data() != nullptr) sources.retry_after = retry_after;
+  return ReadServerHint(sources, clock.WallNow());
+}
+
+std::string Milliseconds(absl::Duration duration) {
+  return absl::StrCat(std::max<int64_t>(
+      1,
+      absl::ToInt64Milliseconds(absl::Floor(duration, absl::Milliseconds(1)))));
+}
+
+}  // namespace
+
+CallCore::CallCore(std::shared_ptr<ChannelState> channel,
+                   grpc::experimental::ClientRpcInfo* info)
+    : channel_(std::move(channel)),
+      method_(channel_->methods().FindOrAdd(info->method())),
+      caller_(info->client_context()),
+      rpc_channel_(info->channel()),
+      raw_deadline_(caller_->raw_deadline()),
+      attempt_deadline_(raw_deadline_) {
+  if (method_ == nullptr) {
+    unlisted_ = std::make_unique<MethodState>(info->method());
+    method_ = unlisted_.get();
+  }
+}
+
+CallCore::~CallCore() {
+  if (parent_ != nullptr) grpc_call_unref(parent_);
+  if (token_.has_value()) channel_->guard().budget().GiveBack(*token_);
+}
+
+void CallCore::Begin(SendMetadata* metadata) {
+  metadata_ = metadata;
+  // An attempt that starts after the inbound call has ended would otherwise
+  // find its parent gone; held, it is a call that has ended, and so ends ours.
+  parent_ = GrpcAccess::Parent(*caller_);
+  if (parent_ != nullptr) grpc_call_ref(parent_);
+  started_ = channel_->clock().Now();
+  channel_->LookAtChannelConfig(rpc_channel_, started_);
+  config_ = &channel_->policies().Current();
+  terms_.policy = &config_->ForMethod(method_->name());
+  const MethodPolicy& policy = *terms_.policy;
+
+  terms_.deadline = started_ + TimeUntil(raw_deadline_);
+  if (policy.timeout.has_value() &&
+      started_ + *policy.timeout < terms_.deadline) {
+    terms_.deadline = started_ + *policy.timeout;
+    deadline_tightened_ = true;
+  }
+
+  marked_ = metadata_->find(kRetryOwner) != metadata_->end();
+  terms_.another_layer_owns = marked_ && policy.layer != Layer::kHere;
+  const bool has_key = metadata_->find(kIdempotencyKey) != metadata_->end();
+  if (policy.idempotency_key && !has_key) new_key_ = channel_->random().Uuid();
+  terms_.key_travels = has_key || !new_key_.empty();
+  terms_.repeat =
+      ClassifyRepeat(policy, method_->types().idempotent(), terms_.key_travels);
+  terms_.core_retries = channel_->CoreRetries(rpc_channel_, method_->name());
+  owner_ = !forbidden_.has_value() &&
+           OwnsRetries(terms_, channel_->guard().retries_enabled());
+}
+
+CircuitBreaker& CallCore::breaker() {
+  GuardState& guard = channel_->guard();
+  if (!terms_.policy->own_breaker) return guard.breaker();
+  CircuitBreaker* own = method_->own_breaker.load(std::memory_order_acquire);
+  if (own == nullptr) {
+    own = &guard.OwnBreaker(method_->name());
+    method_->own_breaker.store(own, std::memory_order_release);
+  }
+  return *own;
+}
+
+absl::Duration CallCore::AttemptTime() const {
+  return terms_.policy->min_attempt_time.value_or(
+      method_->estimate().Expected());
+}
+
+std::optional<KeptAnswer> CallCore::BeforeAttempt() {
+  const absl::Time now = channel_->clock().Now();
+  const bool is_retry = progress_.attempts > 0;
+  GuardState& guard = channel_->guard();
+  if (is_retry) guard.counters().CountBackoff(now - wait_started_);
+
+  if (const std::optional<Refusal> refusal = AskPermission(is_retry, now)) {
+    return AnswerRefusal(*refusal, is_retry, now);
+  }
+  token_.reset();  // spent
+  ++progress_.attempts;
+  guard.counters().CountAttempt(!is_retry);
+  if (!is_retry) guard.budget().CountCall(now);
+
+  attempt_started_ = now;
+  const absl::Duration remaining = terms_.deadline - now;
+  attempt_timeout_set_ = terms_.policy->per_attempt_timeout < remaining;
+  if (attempt_timeout_set_) {
+    attempt_deadline_ = CoreTimeAfter(terms_.policy->per_attempt_timeout);
+  } else if (deadline_tightened_) {
+    attempt_deadline_ = CoreTimeAfter(remaining);
+  } else {
+    attempt_deadline_ = raw_deadline_;
+  }
+  return std::nullopt;
+}
+
+std::optional<CallCore::Refusal> CallCore::AskPermission(bool is_retry,
+                                                         absl::Time now) {
+  const int parent_ended = parent_ended_.load(std::memory_order_acquire);
+  const bool parent_cancelled = parent_ended == grpc::StatusCode::CANCELLED;
+  if (const auto reason =
+          RefuseBeforeAttempt(terms_, is_retry, cancelled() || parent_cancelled,
+                              channel_->guard().retries_enabled(), now)) {
+    return Refusal{*reason};
+  }
+  if (parent_ended != 0) return Refusal{Reason::kDeadlineTooClose};
+
+  CircuitBreaker::Admission admission =
+      is_retry ? breaker().AdmitRetry(now) : breaker().AdmitFirst(now);
+  ReportTransition(admission.transition);
+  if (!admission.permit) {
+    return Refusal{Reason::kBreakerOpen, admission.retry_after};
+  }
+  permit_ = std::move(admission.permit);
+  return std::nullopt;
+}
+
+KeptAnswer CallCore::AnswerRefusal(const Refusal& refusal, bool is_retry,
+                                   absl::Time now) {
+  if (token_.has_value()) {
+    channel_->guard().budget().GiveBack(*token_);
+    token_.reset();
+  }
+  KeptAnswer answer;
+  if (refusal.reason == Reason::kCallerCancelled) {
+    answer.status = grpc::Status(grpc::StatusCode::CANCELLED, "CANCELLED");
+  } else if (is_retry) {
+    answer = *std::move(last_answer_);
+  } else if (refusal.reason == Reason::kBreakerOpen) {
+    answer.status = WithRetryInfo(
+        grpc::StatusCode::UNAVAILABLE,
+        absl::StrCat("retry_guard: the circuit breaker is open for ",
+                     method_->name(), "; next probe in ",
+                     Milliseconds(refusal.breaker_retry_after), " ms"),
+        refusal.breaker_retry_after);
+  } else {
+    answer.status =
+        grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded");
+  }
+  channel_->guard().counters().CountRefusal(refusal.reason);
+  if (channel_->observed()) {
+    const std::string message = answer.status.error_message();
+    Decision decision;
+    decision.reason = refusal.reason;
+    decision.code = SanitizeStatusCode(answer.status.error_code());
+    decision.message = message;
+    ReportDecision(decision, now);
+  }
+  return answer;
+}
+
+void CallCore::FillContext(grpc::ClientContext* context) {
+  GrpcAccess::CopySettings(*caller_, context);
+  context->set_deadline(attempt_deadline_);
+  context->set_credentials(caller_->credentials());
+  context->set_census_context(caller_->census_context());
+  const MethodPolicy& policy = *terms_.policy;
+  if (policy.wait_for_ready.has_value() &&
+      !GrpcAccess::WaitForReadySet(*caller_)) {
+    context->set_wait_for_ready(*policy.wait_for_ready);
+  }
+
+  SendMetadata& metadata = *GrpcAccess::SendMetadata(context);
+  metadata = *metadata_;
+  if (!new_key_.empty()) metadata.emplace(kIdempotencyKey, new_key_);
+  if (owner_) {
+    SetOne(metadata, kRetryOwner, std::string(channel_->layer_name()));
+    SetOne(metadata, kRetryAttempt, absl::StrCat(progress_.attempts));
+  }
+  if (owner_ || marked_) {
+    metadata.erase(kRetryRemainingMs);
+    if (terms_.deadline != absl::InfiniteFuture()) {
+      metadata.emplace(kRetryRemainingMs,
+                       Milliseconds(terms_.deadline - attempt_started_));
+    }
+  }
+  if (progress_.attempts > 1) {
+    SetOne(metadata, kPreviousAttempts, absl::StrCat(progress_.attempts - 1));
+  }
+}
+
+Outcome CallCore::MakeOutcome(const Ended& ended,
+                              const std::string& peer) const {
+  const grpc::Status& status = ended.status;
+  Outcome outcome;
+  outcome.code = SanitizeStatusCode(status.error_code());
+  if (outcome.code == absl::StatusCode::kOk) return outcome;
+  TransportFacts facts;
+  facts.reached_a_peer = NamesTransportAddress(peer);
+  facts.got_metadata = !InitialMetadata(ended).empty() ||
+                       !ended.context.GetServerTrailingMetadata().empty();
+  outcome.reached_a_peer = facts.reached_a_peer;
+  outcome.event =
+      RecognizeTransportEvent(outcome.code, status.error_message(), facts);
+  outcome.attempt_timed_out =
+      outcome.code == absl::StatusCode::kDeadlineExceeded &&
+      attempt_timeout_set_ && TimeUntil(attempt_deadline_) <= kTimerSlack;
+  outcome.hint = ReadHint(ended, channel_->clock());
+  return outcome;
+}
+
+void CallCore::SettlePermit(const Outcome& outcome, absl::Time now,
+                            bool was_short) {
+  const bool ok = outcome.code == absl::StatusCode::kOk;
+  const CircuitBreaker::Result result = BreakerResult(
+      outcome, channel_->guard().policy().breaker, cancelled(), was_short);
+  ReportTransition(
+      permit_.Settle(result, now, ok ? 0 : channel_->random().Unit()));
+}
+
+CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
+  const grpc::Status& status = ended.status;
+  const absl::Time now = channel_->clock().Now();
+  const absl::Duration took = now - attempt_started_;
+  GuardState& guard = channel_->guard();
+  const bool ok = status.ok();
+  std::string peer;
+  if (!ok || channel_->observed()) peer = ended.context.peer();
+  const Outcome outcome = MakeOutcome(ended, peer);
+
+  // Breaker and throttle hear of it before anything is decided.
+  const bool was_probe = permit_.is_probe();
+  const absl::Duration had = std::min(terms_.policy->per_attempt_timeout,
+                                      terms_.deadline - attempt_started_);
+  SettlePermit(outcome, now, had < method_->estimate().Expected());
+  if (ok) {
+    guard.budget().CountSuccess();
+    method_->estimate().Record(took);
+  } else if (outcome.hint.stop ||
+             IsRetryable(outcome, *terms_.policy, terms_.key_travels)) {
+    guard.budget().CountFailure();
+  }
+  const std::string message = ok ? std::string() : status.error_message();
+  if (channel_->observed()) {
+    channel_->Notify(AttemptReport{method_->name(), progress_.attempts,
+                                   outcome.code, message, peer, took,
+                                   was_probe});
+  }
+
+  if (!ok)
+    terms_.core_retries = channel_->CoreRetries(rpc_channel_, method_->name());
+  Ruling ruling;
+  if (forbidden_.has_value() && !ok && !cancelled()) {
+    ruling.reason = *forbidden_;
+  } else {
+    AttemptEnd end;
+    end.outcome = &outcome;
+    end.caller_cancelled = cancelled();
+    end.committed = ended.committed;
+    end.was_probe = was_probe;
+    end.breaker_closed = breaker().state() == BreakerState::kClosed;
+    end.retries_enabled = guard.retries_enabled();
+    end.expected_attempt_time = AttemptTime();
+    ruling = DecideAfterAttempt(terms_, progress_, end, guard.budget(), now,
+                                ok ? 0 : channel_->random().Unit());
+  }
+
+  if (ok) {
+    guard.counters().CountSuccess(progress_.attempts);
+  } else if (!ruling.retry()) {
+    guard.counters().CountRefusal(ruling.reason);
+  }
+  Next next;
+  if (ruling.retry()) {
+    next.retry = true;
+    next.at = now + ruling.delay;
+    token_ = ruling.token;
+    wait_started_ = now;
+    last_answer_ =
+        KeptAnswer{status, KeptMetadata(InitialMetadata(ended)),
+                   KeptMetadata(ended.context.GetServerTrailingMetadata())};
+  }
+  if (channel_->observed()) {
+    Decision decision;
+    decision.verdict = ruling.retry() ? Verdict::kRetry : Verdict::kReturn;
+    decision.reason = ruling.reason;
+    decision.code = outcome.code;
+    decision.message = message;
+    decision.peer = peer;
+    decision.delay = ruling.delay;
+    decision.resend = ruling.resend;
+    ReportDecision(decision, now);
+  }
+  return next;
+}
+
+void CallCore::ReportDecision(Decision decision, absl::Time now) {
+  decision.method = method_->name();
+  decision.attempt = progress_.attempts;
+  decision.remaining = terms_.deadline - now;
+  decision.elapsed = now - started_;
+  channel_->Notify(decision);
+}
+
+void CallCore::ReportTransition(
+    const std::optional<CircuitBreaker::Transition>& change) {
+  if (!change.has_value() || !channel_->observed()) return;
+  const std::string_view method = terms_.policy->own_breaker
+                                      ? std::string_view(method_->name())
+                                      : std::string_view();
+  channel_->Notify(BreakerStateChange{method, change->from, change->to});
+}
+
+grpc::Status CallCore::FinalStatus(const grpc::Status& status) const {
+  if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED ||
+      !last_answer_.has_value()) {
+    return status;
+  }
+  const grpc::Status& last = last_answer_->status;
+  if (last.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) return status;
+  return grpc::Status(
+      status.error_code(),
+      absl::StrCat(
+          status.error_message(), " in attempt ", progress_.attempts,
+          "; the server's last answer was ",
+          AbslView(StatusCodeName(SanitizeStatusCode(last.error_code()))), ": ",
+          last.error_message()),
+      status.error_details());
+}
+
+}  // namespace retry_guard::internal

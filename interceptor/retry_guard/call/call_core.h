@@ -1,0 +1,158 @@
+// A call between its attempts: what it may do next, and why. The same for all
+// roads; a road only knows how to run an attempt and how to wait.
+//
+//   Begin -> BeforeAttempt -> (the road runs the attempt) -> AfterAttempt
+//                ^                                               |
+//                +---------- (the road waits) <---- retry -------+--> answer
+
+#ifndef RETRY_GUARD_CALL_CALL_CORE_H_
+#define RETRY_GUARD_CALL_CALL_CORE_H_
+
+#include <grpc/support/time.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "retry_guard/call/channel_state.h"
+#include "retry_guard/call/metadata.h"
+#include "retry_guard/call/method_state.h"
+#include "retry_guard/policy/decider.h"
+
+namespace retry_guard::internal {
+
+// An answer that was kept: the attempt that brought it is gone.
+struct KeptAnswer {
+  grpc::Status status;
+  KeptMetadata initial;
+  KeptMetadata trailing;
+};
+
+// Belongs to one call; used by one thread at a time, except for the flags,
+// which may be set from any thread.
+class CallCore {
+ public:
+  // `info` is read here only. The caller's context must outlive the call.
+  CallCore(std::shared_ptr<ChannelState> channel,
+           grpc::experimental::ClientRpcInfo* info);
+  ~CallCore();
+  CallCore(const CallCore&) = delete;
+  CallCore& operator=(const CallCore&) = delete;
+
+  // When the call is about to send its initial metadata: reads its deadline,
+  // its policy, its marker. `metadata` is the caller's and outlives the call.
+  void Begin(SendMetadata* metadata);
+
+  // Asks whether the next attempt may be sent. Nothing: it may, and counts as
+  // sent. Else this is the call's answer, and it was reported.
+  std::optional<KeptAnswer> BeforeAttempt();
+
+  // Makes `context` that of the attempt that BeforeAttempt allowed.
+  void FillContext(grpc::ClientContext* context);
+
+  struct Next {
+    bool retry = false;
+    absl::Time at;  // not before this
+  };
+
+  // How an attempt ended.
+  struct Ended {
+    const grpc::Status& status;
+    const grpc::ClientContext& context;  // the attempt's
+    // Response headers have been received: only then may they be looked at,
+    // since gRPC reads them once.
+    bool headers_received = true;
+    bool committed = false;  // something of it already reached the caller
+  };
+
+  // Takes that in, decides, reports. On a retry, what is needed of the attempt
+  // later was copied.
+  Next AfterAttempt(const Ended& ended);
+
+  // What the caller gets of an attempt's final status: the same, but for a
+  // deadline that passed in mid-attempt and must not hide what the server had
+  // said before.
+  grpc::Status FinalStatus(const grpc::Status& status) const;
+
+  // For a call whose messages cannot be handled: it is never retried.
+  void ForbidRetries(Reason why) { forbidden_ = why; }
+
+  void SetCancelled() { cancelled_.store(true, std::memory_order_release); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+
+  // The caller's own caller is gone while we wait.
+  void SetParentEnded(grpc::StatusCode code) {
+    parent_ended_.store(static_cast<int>(code), std::memory_order_release);
+  }
+
+  ChannelState& channel() { return *channel_; }
+  MethodState& method() { return *method_; }
+  grpc::ClientContext* caller() { return caller_; }
+  grpc::ChannelInterface* rpc_channel() { return rpc_channel_; }
+  bool is_first_attempt() const { return progress_.attempts == 0; }
+
+  // Attempts of a method that is not remembered must not be registered.
+  grpc::ChannelInterface* registration_channel() {
+    return unlisted_ == nullptr ? rpc_channel_ : nullptr;
+  }
+
+ private:
+  struct Refusal {
+    Reason reason;
+    absl::Duration breaker_retry_after = absl::ZeroDuration();
+  };
+
+  std::optional<Refusal> AskPermission(bool is_retry, absl::Time now);
+  KeptAnswer AnswerRefusal(const Refusal& refusal, bool is_retry,
+                           absl::Time now);
+  Outcome MakeOutcome(const Ended& ended, const std::string& peer) const;
+  void SettlePermit(const Outcome& outcome, absl::Time now, bool was_short);
+  void ReportDecision(Decision decision, absl::Time now);
+  void ReportTransition(
+      const std::optional<CircuitBreaker::Transition>& change);
+  CircuitBreaker& breaker();
+  absl::Duration AttemptTime() const;
+
+  const std::shared_ptr<ChannelState> channel_;
+  std::unique_ptr<MethodState> unlisted_;  // when the table has no room
+  MethodState* method_ = nullptr;
+  grpc::ClientContext* const caller_;
+  grpc::ChannelInterface* const rpc_channel_;
+
+  grpc_call* parent_ = nullptr;  // held from Begin on
+
+  const ServiceConfig* config_ = nullptr;
+  CallTerms terms_;
+  CallProgress progress_;
+  SendMetadata* metadata_ = nullptr;
+  bool marked_ = false;  // a layer above owns the retries, and said so
+  bool owner_ = false;   // we claim them
+  std::string new_key_;  // the idempotency key that we made, if any
+  std::optional<Reason> forbidden_;
+
+  absl::Time started_;
+  absl::Time wait_started_ = absl::InfiniteFuture();
+  gpr_timespec raw_deadline_;
+  bool deadline_tightened_ = false;  // by the config's timeout
+
+  // Of the attempt that runs, or ran last.
+  absl::Time attempt_started_;
+  gpr_timespec attempt_deadline_;
+  bool attempt_timeout_set_ = false;  // it may end before the call's deadline
+  CircuitBreaker::Permit permit_;
+
+  std::optional<RetryBudget::Token> token_;  // of the retry that waits
+  std::optional<KeptAnswer> last_answer_;    // of the server, before a retry
+
+  std::atomic<bool> cancelled_{false};
+  std::atomic<int> parent_ended_{0};
+};
+
+}  // namespace retry_guard::internal
+
+#endif  // RETRY_GUARD_CALL_CALL_CORE_H_

@@ -1,0 +1,77 @@
+// What all calls of one channel have in common.
+
+#ifndef RETRY_GUARD_CALL_CHANNEL_STATE_H_
+#define RETRY_GUARD_CALL_CHANNEL_STATE_H_
+
+#include <grpcpp/impl/channel_interface.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "retry_guard/call/guard_state.h"
+#include "retry_guard/call/method_state.h"
+#include "retry_guard/call/policy_source.h"
+#include "retry_guard/interceptor.h"
+#include "retry_guard/policy/clock.h"
+#include "retry_guard/policy/random.h"
+
+namespace retry_guard::internal {
+
+// Thread-safe. Shared by the factory and every call: a call may outlive the
+// channel.
+class ChannelState {
+ public:
+  explicit ChannelState(InterceptorOptions options);
+  ~ChannelState();
+  ChannelState(const ChannelState&) = delete;
+  ChannelState& operator=(const ChannelState&) = delete;
+
+  Clock& clock() { return *clock_; }
+  Random& random() { return random_; }
+  GuardState& guard() { return guard_->state(); }
+  const std::shared_ptr<Guard>& shared_guard() const { return guard_; }
+  MessageCodec codec() const { return codec_; }
+  MethodTable& methods() { return methods_; }
+  PolicySource& policies() { return policies_; }
+
+  // The name in our marker.
+  std::string_view layer_name() const;
+
+  // See InterceptorFactory::UpdateServiceConfig.
+  absl::Status SetExplicitConfig(std::string_view json);
+
+  // Takes over the channel's own config if it changed. Cheap when it is not
+  // due; `now_at_any_rate` does not wait until it is.
+  void LookAtChannelConfig(grpc::ChannelInterface* channel, absl::Time now);
+
+  // Whether gRPC core retries this method, as far as is known. Looks once more
+  // while the channel's config is unknown.
+  bool CoreRetries(grpc::ChannelInterface* channel, std::string_view method);
+
+  // To every observer, none of which can harm us.
+  void Notify(const Decision& decision) const;
+  void Notify(const AttemptReport& report) const;
+  void Notify(const BreakerStateChange& change) const;
+  void Notify(const PolicyChange& change) const;
+  bool observed() const { return !observers_.empty(); }
+
+ private:
+  void Report(const PolicySource::Change& change);
+
+  const std::vector<std::shared_ptr<Observer>> observers_;
+  const std::shared_ptr<Guard> guard_;
+  const std::shared_ptr<Clock> clock_;
+  const MessageCodec codec_;
+  const bool core_retries_off_;
+  const std::string given_layer_name_;  // "" = the config's, or the binary's
+  Random random_;
+  PolicySource policies_;
+  MethodTable methods_;
+};
+
+}  // namespace retry_guard::internal
+
+#endif  // RETRY_GUARD_CALL_CHANNEL_STATE_H_

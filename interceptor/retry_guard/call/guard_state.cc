@@ -1,0 +1,74 @@
+#include "retry_guard/call/guard_state.h"
+
+#include <utility>
+
+#include "retry_guard/call/real_clock.h"
+#include "retry_guard/policy/absl_view.h"
+
+namespace retry_guard::internal {
+
+GuardState::GuardState()
+    : budget_(BudgetPolicy(), std::nullopt),
+      breaker_(BreakerPolicy()),
+      clock_(RealClock()) {
+  policies_.push_back(std::make_unique<const GuardPolicy>());
+  policy_.store(policies_.back().get(), std::memory_order_release);
+}
+
+CircuitBreaker& GuardState::OwnBreaker(std::string_view method) {
+  absl::MutexLock lock(&mu_);
+  std::unique_ptr<CircuitBreaker>& breaker = own_breakers_[AbslView(method)];
+  if (breaker == nullptr) {
+    breaker = std::make_unique<CircuitBreaker>(policy().breaker);
+  }
+  return *breaker;
+}
+
+bool GuardState::Configure(const void* channel, const GuardPolicy& wanted,
+                           absl::Time now) {
+  absl::MutexLock lock(&mu_);
+  if (wanted == policy()) {
+    if (owner_ == nullptr) owner_ = channel;
+    return true;
+  }
+  if (owner_ != nullptr && owner_ != channel) return false;
+  owner_ = channel;
+  policies_.push_back(std::make_unique<const GuardPolicy>(wanted));
+  policy_.store(policies_.back().get(), std::memory_order_release);
+  budget_.Reconfigure(wanted.budget, wanted.throttle, now);
+  breaker_.Reconfigure(wanted.breaker, now);
+  for (auto& [method, breaker] : own_breakers_) {
+    breaker->Reconfigure(wanted.breaker, now);
+  }
+  return true;
+}
+
+void GuardState::Forget(const void* channel) {
+  absl::MutexLock lock(&mu_);
+  if (owner_ == channel) owner_ = nullptr;
+}
+
+void GuardState::SetClock(std::shared_ptr<Clock> clock) {
+  absl::MutexLock lock(&mu_);
+  clock_ = std::move(clock);
+}
+
+absl::Time GuardState::Now() const {
+  absl::MutexLock lock(&mu_);
+  return clock_->Now();
+}
+
+GuardSnapshot GuardState::Snapshot(absl::Time now) const {
+  GuardSnapshot snapshot;
+  snapshot.budget_left = budget_.Left(now);
+  snapshot.breaker_state = breaker_.state();
+  snapshot.retries_enabled = retries_enabled();
+  counters_.AddTo(snapshot);
+  absl::MutexLock lock(&mu_);
+  for (const auto& [method, breaker] : own_breakers_) {
+    snapshot.own_breakers[method] = breaker->state();
+  }
+  return snapshot;
+}
+
+}  // namespace retry_guard::internal

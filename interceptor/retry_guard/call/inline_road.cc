@@ -1,0 +1,121 @@
+#include <optional>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "retry_guard/call/delivery.h"
+#include "retry_guard/call/interruption.h"
+#include "retry_guard/call/parent_watch.h"
+#include "retry_guard/call/road.h"
+
+namespace retry_guard::internal {
+namespace {
+
+using grpc::experimental::InterceptionHookPoints;
+using grpc::experimental::InterceptorBatchMethods;
+
+// For a unary call of the blocking API: everything happens on the caller's own
+// thread, which is blocked anyway, so that a call that goes well costs no hop
+// to another one. Cancellation alone comes from elsewhere.
+class InlineRoad final : public Road {
+ public:
+  explicit InlineRoad(std::shared_ptr<CallCore> core)
+      : core_(std::move(core)) {}
+
+  void OnBatch(InterceptorBatchMethods* batch) override {
+    if (batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      TakeRequest(batch);
+      batch->Hijack();  // the batch comes again, to receive
+      return;
+    }
+    if (BatchWants(batch).status) {
+      answer_ = Run(batch->GetRecvMessage());
+      Deliver(batch, answer_);
+    }
+    batch->Proceed();
+  }
+
+  void OnCancel() override {
+    core_->SetCancelled();
+    interruption_->Cancel();
+  }
+
+ private:
+  void TakeRequest(InterceptorBatchMethods* batch) {
+    below_ = batch->GetInterceptedChannel();
+    const void* const message = batch->GetSendMessage();
+    const MessageKind kind = core_->method().types().KindOfRequest(
+        core_->channel().codec(), message);
+    if (message != nullptr && kind == MessageKind::kProtobuf) {
+      plan_.request_message =
+          static_cast<const google::protobuf::MessageLite*>(message);
+    } else {
+      request_bytes_ = *batch->GetSerializedSendMessage();
+      plan_.request_bytes = &request_bytes_;
+    }
+    plan_.channel_state = &core_->channel();
+    plan_.channel = below_.get();
+    plan_.method = &core_->method().rpc_method(core_->registration_channel());
+  }
+
+  Answer Run(void* reply) {
+    plan_.reply.object = reply;
+    plan_.reply.kind =
+        core_->method().types().KindOfReply(core_->channel().codec(), reply);
+    // The first attempt has its permission already: it chose this road.
+    for (;;) {
+      auto attempt = Attempt::Create(plan_.reply.kind);
+      core_->FillContext(&attempt->context());
+      if (!interruption_->BeginAttempt(attempt)) attempt->Cancel();
+      attempt->RunBlocking(plan_);
+      const CallCore::Next next =
+          core_->AfterAttempt({attempt->status(), attempt->context()});
+      if (!next.retry) {
+        grpc::Status status = core_->FinalStatus(attempt->status());
+        return Answer::FromAttempt(std::move(attempt), std::move(status));
+      }
+      attempt.reset();
+      Wait(next.at);
+      if (std::optional<KeptAnswer> refusal = core_->BeforeAttempt()) {
+        return Answer::FromKept(*std::move(refusal));
+      }
+    }
+  }
+
+  void Wait(absl::Time until) {
+    const auto over = std::make_shared<absl::Notification>();
+    const uint64_t wait = interruption_->BeginWait();
+    const std::shared_ptr<ParentWatch> watch = WatchParent();
+    interruption_->SetTimer(
+        wait, core_->channel().clock().StartTimer(
+                  until, [over](bool /*fired*/) { over->Notify(); }));
+    over->WaitForNotification();
+    if (watch != nullptr) watch->Stop();
+  }
+
+  std::shared_ptr<ParentWatch> WatchParent() {
+    // The watch may ring a little after it was stopped, when this road is gone.
+    return ParentWatch::Start(
+        *core_->caller(), core_->rpc_channel(), *plan_.method,
+        [core = core_, interruption = interruption_](grpc::StatusCode code) {
+          core->SetParentEnded(code);
+          interruption->EndWait();
+        });
+  }
+
+  const std::shared_ptr<CallCore> core_;
+  const std::shared_ptr<Interruption> interruption_ =
+      std::make_shared<Interruption>();
+  std::unique_ptr<grpc::ChannelInterface> below_;
+  grpc::ByteBuffer request_bytes_;
+  AttemptPlan plan_;
+  Answer answer_;
+};
+
+}  // namespace
+
+std::shared_ptr<Road> MakeInlineRoad(std::shared_ptr<CallCore> core) {
+  return std::make_shared<InlineRoad>(std::move(core));
+}
+
+}  // namespace retry_guard::internal

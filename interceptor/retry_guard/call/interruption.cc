@@ -1,0 +1,59 @@
+#include "retry_guard/call/interruption.h"
+
+#include <utility>
+
+namespace retry_guard::internal {
+
+bool Interruption::BeginAttempt(std::shared_ptr<Attempt> attempt) {
+  std::shared_ptr<Attempt> before;  // dies after the lock is released
+  absl::MutexLock lock(&mu_);
+  ++number_;
+  timer_ = nullptr;
+  before = std::exchange(attempt_, nullptr);
+  if (cancelled_) return false;
+  attempt_ = std::move(attempt);
+  return true;
+}
+
+uint64_t Interruption::BeginWait() {
+  std::shared_ptr<Attempt> before;
+  absl::MutexLock lock(&mu_);
+  before = std::exchange(attempt_, nullptr);
+  return ++number_;
+}
+
+void Interruption::SetTimer(uint64_t wait,
+                            std::shared_ptr<Clock::Timer> timer) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (wait != number_) return;
+    timer_ = timer;
+    if (!cancelled_ && !wait_ended_) return;
+  }
+  timer->Cancel();
+}
+
+void Interruption::Cancel() {
+  std::shared_ptr<Attempt> attempt;
+  std::shared_ptr<Clock::Timer> timer;
+  {
+    absl::MutexLock lock(&mu_);
+    cancelled_ = true;
+    attempt = attempt_;
+    timer = timer_;
+  }
+  if (attempt != nullptr) attempt->Cancel();
+  if (timer != nullptr) timer->Cancel();
+}
+
+void Interruption::EndWait() {
+  std::shared_ptr<Clock::Timer> timer;
+  {
+    absl::MutexLock lock(&mu_);
+    wait_ended_ = true;
+    timer = timer_;
+  }
+  if (timer != nullptr) timer->Cancel();
+}
+
+}  // namespace retry_guard::internal

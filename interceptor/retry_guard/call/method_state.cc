@@ -1,0 +1,58 @@
+#include "retry_guard/call/method_state.h"
+
+#include "absl/hash/hash.h"
+
+namespace retry_guard::internal {
+
+MethodState::MethodState(std::string_view name) : name_(name), types_(name) {}
+
+const grpc::internal::RpcMethod& MethodState::rpc_method(
+    grpc::ChannelInterface* channel) {
+  using grpc::internal::RpcMethod;
+  absl::call_once(registered_, [this, channel] {
+    if (channel == nullptr) {
+      rpc_method_ =
+          std::make_unique<RpcMethod>(name_.c_str(), RpcMethod::NORMAL_RPC);
+      return;
+    }
+    // Registering wants shared ownership, and uses the channel only right now.
+    const std::shared_ptr<grpc::ChannelInterface> not_owned(
+        std::shared_ptr<void>(), channel);
+    rpc_method_ = std::make_unique<RpcMethod>(name_.c_str(),
+                                              RpcMethod::NORMAL_RPC, not_owned);
+  });
+  return *rpc_method_;
+}
+
+MethodTable::~MethodTable() {
+  for (std::atomic<Node*>& bucket : buckets_) {
+    Node* node = bucket.load(std::memory_order_relaxed);
+    while (node != nullptr) {
+      const std::unique_ptr<Node> doomed(node);
+      node = node->next;
+    }
+  }
+}
+
+MethodState* MethodTable::FindOrAdd(std::string_view name) {
+  std::atomic<Node*>& bucket =
+      buckets_[absl::Hash<std::string_view>()(name) % kBuckets];
+  const auto find = [&]() -> MethodState* {
+    for (Node* node = bucket.load(std::memory_order_acquire); node != nullptr;
+         node = node->next) {
+      if (node->state.name() == name) return &node->state;
+    }
+    return nullptr;
+  };
+  if (MethodState* const found = find(); found != nullptr) return found;
+
+  absl::MutexLock lock(&mu_);
+  if (MethodState* const found = find(); found != nullptr) return found;
+  if (size_ >= kMaxMethods) return nullptr;
+  ++size_;
+  auto* const node = new Node(name, bucket.load(std::memory_order_relaxed));
+  bucket.store(node, std::memory_order_release);
+  return &node->state;
+}
+
+}  // namespace retry_guard::internal

@@ -1,0 +1,69 @@
+#include "retry_guard/call/parent_watch.h"
+
+#include <grpcpp/impl/call_op_set.h>
+
+#include <atomic>
+#include <utility>
+
+#include "retry_guard/call/batch_tag.h"
+#include "retry_guard/call/grpc_access.h"
+
+namespace retry_guard::internal {
+namespace {
+
+class UnsentCall final : public ParentWatch {
+ public:
+  explicit UnsentCall(OnEnd on_end) : on_end_(std::move(on_end)) {}
+
+  void Start(const grpc::ClientContext& caller, grpc::ChannelInterface* channel,
+             const grpc::internal::RpcMethod& method, grpc::CompletionQueue* cq,
+             std::shared_ptr<UnsentCall> self) {
+    self_ = std::move(self);
+    GrpcAccess::CopySettings(caller, &context_);
+    context_.set_deadline(caller.raw_deadline());
+    grpc::internal::Call call =
+        GrpcAccess::CreateBareCall(channel, method, &context_, cq);
+    operations_.ClientRecvStatus(&context_, &status_);
+    tag_.Attach(&operations_, this, [](void* self, bool /*ok*/) {
+      static_cast<UnsentCall*>(self)->Ended();
+    });
+    call.PerformOps(&operations_);
+  }
+
+  void Stop() override {
+    stopped_.store(true, std::memory_order_release);
+    context_.TryCancel();
+  }
+
+ private:
+  void Ended() {
+    const std::shared_ptr<UnsentCall> self = std::move(self_);
+    if (!stopped_.load(std::memory_order_acquire)) {
+      on_end_(status_.error_code());
+    }
+    on_end_ = nullptr;
+  }
+
+  std::shared_ptr<UnsentCall> self_;
+  OnEnd on_end_;
+  std::atomic<bool> stopped_{false};
+  grpc::ClientContext context_;
+  grpc::Status status_;
+  BatchTag tag_;
+  grpc::internal::CallOpSet<grpc::internal::CallOpClientRecvStatus> operations_;
+};
+
+}  // namespace
+
+std::shared_ptr<ParentWatch> ParentWatch::Start(
+    const grpc::ClientContext& caller, grpc::ChannelInterface* channel,
+    const grpc::internal::RpcMethod& method, OnEnd on_end) {
+  if (GrpcAccess::Parent(caller) == nullptr) return nullptr;
+  grpc::CompletionQueue* const cq = GrpcAccess::CallbackCq(channel);
+  if (cq == nullptr) return nullptr;
+  auto watch = std::make_shared<UnsentCall>(std::move(on_end));
+  watch->Start(caller, channel, method, cq, watch);
+  return watch;
+}
+
+}  // namespace retry_guard::internal

@@ -1,0 +1,43 @@
+// A road is a way to serve one call: each knows how to run an attempt and how
+// to wait; what to do next they all ask of CallCore.
+//
+//   refused   no attempt may be sent at all: the answer is there at once
+//   inline    a blocking caller: attempts and waits on the caller's own thread
+//   observed  the call itself is the one attempt; we only look on
+//   relay     everything else: attempts on the callback API, waits on timers
+
+#ifndef RETRY_GUARD_CALL_ROAD_H_
+#define RETRY_GUARD_CALL_ROAD_H_
+
+#include <grpcpp/support/interceptor.h>
+
+#include <memory>
+
+#include "retry_guard/call/call_core.h"
+
+namespace retry_guard::internal {
+
+class Road {
+ public:
+  virtual ~Road() = default;
+
+  // A batch of the call, from its first PRE_SEND_INITIAL_METADATA on. Each
+  // batch comes up to three times (to send, to receive if hijacked, received);
+  // the road Proceeds or Hijacks each time, now or later.
+  virtual void OnBatch(grpc::experimental::InterceptorBatchMethods* batch) = 0;
+
+  // The caller cancels. On any thread, under the lock of the caller's context:
+  // touches nothing of that, runs nothing of the caller's.
+  virtual void OnCancel() = 0;
+};
+
+// How the roads are opened. `core` has begun.
+std::shared_ptr<Road> MakeRefusedRoad(KeptAnswer answer);
+std::shared_ptr<Road> MakeInlineRoad(std::shared_ptr<CallCore> core);
+std::shared_ptr<Road> MakeObservedRoad(std::shared_ptr<CallCore> core);
+std::shared_ptr<Road> MakeRelayRoad(std::shared_ptr<CallCore> core,
+                                    bool status_in_first_batch);
+
+}  // namespace retry_guard::internal
+
+#endif  // RETRY_GUARD_CALL_ROAD_H_

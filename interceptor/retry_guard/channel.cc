@@ -1,0 +1,54 @@
+#include "retry_guard/channel.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/create_channel.h>
+
+#include <utility>
+
+#include "retry_guard/config/service_config.h"
+
+namespace retry_guard {
+namespace {
+
+// The service config that the application put into the arguments, or "".
+std::string ServiceConfigOf(const grpc::ChannelArguments& arguments) {
+  const grpc_channel_args args = arguments.c_channel_args();
+  for (size_t i = 0; i < args.num_args; ++i) {
+    const grpc_arg& arg = args.args[i];
+    if (arg.type == GRPC_ARG_STRING &&
+        std::string_view(arg.key) == GRPC_ARG_SERVICE_CONFIG) {
+      return arg.value.string;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(
+    const std::string& target,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+    InterceptorOptions options, grpc::ChannelArguments arguments,
+    std::vector<
+        std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
+        before_ours) {
+  if (options.service_config_json.empty()) {
+    options.service_config_json = ServiceConfigOf(arguments);
+  }
+  const std::string json = options.service_config_json;
+  options.core_retries_off = true;
+  auto factory = InterceptorFactory::Create(std::move(options));
+  if (!factory.ok()) return factory.status();
+  if (!json.empty()) {
+    // Parsed once more than needed; a channel is not made often.
+    auto config = ParseServiceConfig(json);
+    if (!config.ok()) return config.status();
+    arguments.SetServiceConfigJSON((*config)->core_json());
+  }
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  before_ours.push_back(*std::move(factory));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      target, credentials, arguments, std::move(before_ours));
+}
+
+}  // namespace retry_guard

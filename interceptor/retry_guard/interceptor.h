@@ -1,0 +1,101 @@
+// The plugin: a client interceptor factory that makes retries safe. Most users
+// want CreateChannel (channel.h), which registers it and turns the retries of
+// gRPC core off; by hand it is
+//
+//   InterceptorOptions options;
+//   options.service_config_json = kPolicy;
+//   auto factory = InterceptorFactory::Create(std::move(options));
+//   if (!factory.ok()) return factory.status();  // every error in the policy
+//   std::vector<std::unique_ptr<ClientInterceptorFactoryInterface>> creators;
+//   creators.push_back(*std::move(factory));
+//   auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(
+//       target, credentials, arguments, std::move(creators));
+
+#ifndef RETRY_GUARD_INTERCEPTOR_H_
+#define RETRY_GUARD_INTERCEPTOR_H_
+
+#include <grpcpp/support/client_interceptor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "retry_guard/guard.h"
+#include "retry_guard/observer.h"
+#include "retry_guard/policy/clock.h"
+
+namespace retry_guard {
+
+namespace internal {
+class ChannelState;
+}  // namespace internal
+
+// What the messages of the channel's calls are in memory. An interceptor sees
+// them as void*, and has to know what to fill.
+enum class MessageCodec {
+  // Protobuf messages of methods that are linked into this program, and empty
+  // ByteBuffers of generic stubs for such methods. Anything else passes through
+  // un-retried, with Reason::kUnknownMessageType.
+  kAuto,
+  kProtobuf,    // every message is a google::protobuf::MessageLite
+  kByteBuffer,  // every message is a grpc::ByteBuffer (generic stubs, proxies)
+};
+
+struct InterceptorOptions {
+  // The policy, as a gRPC service config. "": the channel's own service config,
+  // as the name resolver delivers it; without one, the defaults.
+  std::string service_config_json;
+  // Names this layer in the marker that the services below see. "": the
+  // config's retryGuard.layerName, else the name of the binary.
+  std::string layer_name;
+  std::vector<std::shared_ptr<Observer>> observers;
+  // Shared by several channels; null: a new one.
+  std::shared_ptr<Guard> guard;
+  MessageCodec codec = MessageCodec::kAuto;
+  // Time and timers; null: the real ones. For tests.
+  std::shared_ptr<Clock> clock;
+  // Makes jitter and breaker times repeatable. For tests.
+  std::optional<uint64_t> random_seed;
+  // The channel was made with GRPC_ARG_ENABLE_RETRIES 0 (CreateChannel sets
+  // this). Unless it says so, methods that have a retryPolicy in the service
+  // config that gRPC core itself obeys are left to core: kCoreRetries.
+  bool core_retries_off = false;
+};
+
+// Thread-safe. Belongs to one channel: gRPC destroys it with the channel. Calls
+// that still run keep what they need.
+class InterceptorFactory final
+    : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  // INVALID_ARGUMENT with every error, each with its path, if the policy is
+  // bad.
+  static absl::StatusOr<std::unique_ptr<InterceptorFactory>> Create(
+      InterceptorOptions options);
+
+  ~InterceptorFactory() override;
+
+  std::shared_ptr<Guard> guard() const;
+
+  // Puts another policy in force for the calls that start from now on; those in
+  // flight keep theirs. A bad one is refused whole (INVALID_ARGUMENT with every
+  // error) and changes nothing.
+  absl::Status UpdateServiceConfig(std::string_view json);
+
+  // For gRPC. Null on a thread that is just creating an attempt of ours.
+  grpc::experimental::Interceptor* CreateClientInterceptor(
+      grpc::experimental::ClientRpcInfo* info) override;
+
+ private:
+  explicit InterceptorFactory(std::shared_ptr<internal::ChannelState> state);
+
+  const std::shared_ptr<internal::ChannelState> state_;
+};
+
+}  // namespace retry_guard
+
+#endif  // RETRY_GUARD_INTERCEPTOR_H_

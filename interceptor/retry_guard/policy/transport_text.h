@@ -1,0 +1,41 @@
+// What gRPC core says in words only. Some failures can be told apart by nothing
+// but the text of the status, which differs between versions; all such text is
+// here, checked against gRPC 1.51 and 1.83.
+
+#ifndef RETRY_GUARD_POLICY_TRANSPORT_TEXT_H_
+#define RETRY_GUARD_POLICY_TRANSPORT_TEXT_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace retry_guard {
+
+enum class TransportEvent {
+  kNone,            // the text says nothing that we know
+  kNeverConnected,  // no connection: the call cannot have been processed
+  kRefused,         // the peer said that it did not process the stream
+  kRateLimited,     // HTTP 429 from a proxy
+};
+
+// What is known of an attempt besides its status text.
+struct TransportFacts {
+  bool reached_a_peer = false;  // NamesTransportAddress(peer())
+  bool got_metadata = false;    // any response headers or trailing metadata
+};
+
+// Classifies a failed attempt. Only UNAVAILABLE is ever more than kNone.
+// kNeverConnected needs `!reached_a_peer`: a server that forwards the status
+// of its own downstream sends the same text. kRefused needs `!got_metadata`.
+TransportEvent RecognizeTransportEvent(absl::StatusCode code,
+                                       std::string_view message,
+                                       const TransportFacts& facts);
+
+// Whether ClientContext::peer() names a transport address (`ipv4:`, `ipv6:`,
+// `unix:`): then the attempt got as far as a connection. A status that was
+// made locally has a peer that names none.
+bool NamesTransportAddress(std::string_view peer);
+
+}  // namespace retry_guard
+
+#endif  // RETRY_GUARD_POLICY_TRANSPORT_TEXT_H_
