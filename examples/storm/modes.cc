@@ -99,6 +99,12 @@ void CallNaively(const Stub& stub, Done done) {
   std::make_shared<NaiveLoop>(stub, std::move(done))->Try();
 }
 
+std::shared_ptr<grpc::Channel> NoRetriesChannel(const std::string& address) {
+  grpc::ChannelArguments arguments = CommonArguments();
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  return PlainChannel(address, arguments);
+}
+
 std::shared_ptr<grpc::Channel> BuiltinRetriesChannel(
     const std::string& address) {
   grpc::ChannelArguments arguments = CommonArguments();
@@ -151,12 +157,6 @@ struct Mode {
   MakeChannel make_channel;
   Call call;
 };
-
-std::shared_ptr<grpc::Channel> NoRetriesChannel(const std::string& address) {
-  grpc::ChannelArguments arguments = CommonArguments();
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  return PlainChannel(address, arguments);
-}
 
 constexpr Mode kModes[] = {
     {"no_retry", NoRetriesChannel, CallOnce},

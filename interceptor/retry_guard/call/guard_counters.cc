@@ -15,13 +15,6 @@ int64_t Read(const std::atomic<int64_t>& counter) {
 
 }  // namespace
 
-GuardCounters::Stripe& GuardCounters::Mine() {
-  static std::atomic<size_t> threads{0};
-  thread_local const size_t mine =
-      threads.fetch_add(1, std::memory_order_relaxed) % kStripes;
-  return stripes_[mine];
-}
-
 void GuardCounters::CountAttempt(bool first) {
   Stripe& stripe = Mine();
   Add(stripe.attempts, 1);

@@ -7,10 +7,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "retry_guard/guard.h"
 #include "retry_guard/policy/decision.h"
+#include "retry_guard/policy/striped.h"
 
 namespace retry_guard::internal {
 
@@ -27,9 +29,7 @@ class GuardCounters {
   void AddTo(GuardSnapshot& snapshot) const;
 
  private:
-  static constexpr size_t kStripes = 8;
-
-  struct alignas(64) Stripe {
+  struct alignas(kCacheLine) Stripe {
     std::atomic<int64_t> calls{0};
     std::atomic<int64_t> attempts{0};
     std::array<std::atomic<int64_t>, 22> successes = {};
@@ -37,9 +37,9 @@ class GuardCounters {
     std::atomic<int64_t> backoff_nanos{0};
   };
 
-  Stripe& Mine();
+  Stripe& Mine() { return stripes_[ThreadStripe() % stripes_.size()]; }
 
-  std::array<Stripe, kStripes> stripes_;
+  std::vector<Stripe> stripes_ = std::vector<Stripe>(StripeCount());
 };
 
 }  // namespace retry_guard::internal

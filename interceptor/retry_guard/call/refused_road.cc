@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "retry_guard/call/delivery.h"
+#include "retry_guard/call/hijack_gate.h"
 #include "retry_guard/call/road.h"
 
 namespace retry_guard::internal {
@@ -10,7 +11,8 @@ using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 
 // The answer is known before anything is sent.
-class RefusedRoad final : public Road {
+class RefusedRoad final : public Road,
+                          public std::enable_shared_from_this<RefusedRoad> {
  public:
   explicit RefusedRoad(KeptAnswer answer)
       : answer_(Answer::FromKept(std::move(answer))) {}
@@ -18,7 +20,8 @@ class RefusedRoad final : public Road {
   void OnBatch(InterceptorBatchMethods* batch) override {
     if (batch->QueryInterceptionHookPoint(
             InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      batch->Hijack();  // the batch comes again, to receive
+      const auto self = shared_from_this();  // the call may end in here
+      gate_.Hijack(batch);
       return;
     }
     // Nothing that a stream writes arrives anywhere.
@@ -26,7 +29,11 @@ class RefusedRoad final : public Road {
             InterceptionHookPoints::PRE_SEND_MESSAGE)) {
       batch->FailHijackedSendMessage();
     }
-    if (BatchWants(batch).anything()) Deliver(batch, answer_);
+    if (!BatchWants(batch).anything()) {
+      gate_.Pass(batch);
+      return;
+    }
+    Deliver(batch, answer_);
     batch->Proceed();
   }
 
@@ -34,6 +41,7 @@ class RefusedRoad final : public Road {
 
  private:
   const Answer answer_;
+  HijackGate gate_;
 };
 
 }  // namespace

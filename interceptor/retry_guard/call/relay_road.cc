@@ -5,6 +5,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "retry_guard/call/delivery.h"
+#include "retry_guard/call/hijack_gate.h"
 #include "retry_guard/call/interruption.h"
 #include "retry_guard/call/parent_watch.h"
 #include "retry_guard/call/road.h"
@@ -33,7 +34,7 @@ class RelayRoad final : public Road,
     if (batch->QueryInterceptionHookPoint(
             InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
       TakeRequest(batch);
-      batch->Hijack();  // the batch comes again, to receive
+      gate_.Hijack(batch);
       // With a reply object still to come (in the reactor's second batch) the
       // start waits for it.
       if (!reply_comes_later_) StartAttempt();
@@ -41,7 +42,7 @@ class RelayRoad final : public Road,
     }
     const BatchWants wants(batch);
     if (!wants.anything()) {
-      batch->Proceed();
+      gate_.Pass(batch);
       return;
     }
     if (wants.message && reply_comes_later_) {
@@ -214,6 +215,7 @@ class RelayRoad final : public Road,
 
   const std::shared_ptr<CallCore> core_;
   const bool headers_commit_;
+  HijackGate gate_;
   const std::shared_ptr<Interruption> interruption_ =
       std::make_shared<Interruption>();
 
