@@ -56,6 +56,10 @@ int RunScenario() {
   std::printf("\n%s\n%s", storm::Table(scenario.phases, runs).c_str(),
               storm::Chart(scenario.phases, runs).c_str());
 
+  if (absl::GetFlag(FLAGS_quick)) {
+    std::printf("\nThis was --quick: too short for the numbers to count.\n");
+  }
+
   const std::string path = absl::GetFlag(FLAGS_json);
   if (path.empty()) return 0;
   std::ofstream file(path);

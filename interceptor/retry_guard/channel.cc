@@ -2,7 +2,9 @@
 
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/support/validate_service_config.h>
 
+#include "absl/strings/str_cat.h"
 #include <utility>
 
 #include "retry_guard/config/service_config.h"
@@ -43,6 +45,14 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(
     // Parsed once more than needed; a channel is not made often.
     auto config = ParseServiceConfig(json);
     if (!config.ok()) return config.status();
+    // Of the keys that are not ours core is the judge; if it refuses the config
+    // later, with the channel, every call fails.
+    const std::string objection =
+        grpc::experimental::ValidateServiceConfigJSON((*config)->core_json());
+    if (!objection.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("gRPC refuses the service config: ", objection));
+    }
     arguments.SetServiceConfigJSON((*config)->core_json());
   }
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);

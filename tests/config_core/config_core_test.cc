@@ -79,6 +79,7 @@ TEST(ConfigCoreTest, CoreTakesWhatSomeVersionsWouldRefuseOrMisread) {
            R"({"retryThrottling": {"maxTokens": 10.0, "tokenRatio": "5e-1"}})",
            R"({"retryThrottling": {"maxTokens": 10, "tokenRatio": 1e300}})",
            R"({"methodConfig": [{"name": [{}], "timeout": ".5s"}]})",
+           R"({"x": [0e5, 0E+05], "retryGuard": {"budget": {"ratio": 0e0}}})",
            R"({"methodConfig": [{"name": [{}], "retryPolicy": {
                "maxAttempts": 2.0, "initialBackoff": "0.000000001s",
                "maxBackoff": "1.s", "backoffMultiplier": 1e-300,

@@ -88,13 +88,13 @@ class StartedCall::Run {
   Run(Style style, std::shared_ptr<grpc::Channel> channel,
       grpc::ClientContext* context, const std::string& text,
       const std::string& method)
-      : channel_(std::move(channel)),
-        context_(context),
+      : context_(context),
         method_(method),
         path_(absl::StrCat("/retry_guard.testing.EchoService/", method)),
-        stub_(EchoService::NewStub(channel_)),
-        generic_(channel_) {
+        stub_(EchoService::NewStub(channel)),
+        generic_(std::make_unique<grpc::GenericStub>(std::move(channel))) {
     request_.set_text(text);
+    reply_.set_text(kUntouched);
     bytes_ = ToBytes(request_);
     switch (style) {
       case Style::kSync:
@@ -113,22 +113,26 @@ class StartedCall::Run {
         Callback();
         break;
       case Style::kGenericCallback:
-        generic_.UnaryCall(context_, path_, {}, &bytes_, &reply_bytes_,
-                           [this](grpc::Status s) { End(std::move(s), true); });
+        generic_->UnaryCall(
+            context_, path_, {}, &bytes_, &reply_bytes_,
+            [this](grpc::Status s) { End(std::move(s), true); });
         break;
       case Style::kReactor:
         Reactor();
         break;
       case Style::kGenericReactor:
-        generic_.PrepareUnaryCall(context_, path_, {}, &bytes_, &reply_bytes_,
-                                  &reactor_);
         reactor_.generic = true;
+        generic_->PrepareUnaryCall(context_, path_, {}, &bytes_, &reply_bytes_,
+                                   &reactor_);
         reactor_.StartCall();
         break;
     }
-    // What the application does to its request now is its own business.
-    if (style == Style::kCallback || style == Style::kReactor) {
+    // What the application does to its request, and to the stub, is its own
+    // business now.
+    if (!thread_.joinable()) {
       request_.set_text("changed after the start");
+      bytes_.Clear();
+      DropStub();
     }
   }
 
@@ -204,6 +208,11 @@ class StartedCall::Run {
     }
   }
 
+  void DropStub() {
+    stub_ = nullptr;
+    generic_ = nullptr;
+  }
+
   void Queue(bool headers_first) {
     grpc::CompletionQueue queue;
     auto reader = method_ == "Idempotent" ? stub_->PrepareAsyncIdempotent(
@@ -212,6 +221,8 @@ class StartedCall::Run {
                       ? stub_->PrepareAsyncReadOnly(context_, request_, &queue)
                       : stub_->PrepareAsyncUnary(context_, request_, &queue);
     reader->StartCall();
+    request_.set_text("changed after the start");
+    DropStub();
     if (headers_first) {
       reader->ReadInitialMetadata(&queue);
       NextTag(queue, &queue);
@@ -225,8 +236,10 @@ class StartedCall::Run {
 
   void GenericQueue() {
     grpc::CompletionQueue queue;
-    auto reader = generic_.PrepareUnaryCall(context_, path_, bytes_, &queue);
+    auto reader = generic_->PrepareUnaryCall(context_, path_, bytes_, &queue);
     reader->StartCall();
+    bytes_.Clear();
+    DropStub();
     grpc::Status status;
     reader->Finish(&reply_bytes_, &status, this);
     NextTag(queue, this);
@@ -234,12 +247,11 @@ class StartedCall::Run {
     End(status, true);
   }
 
-  const std::shared_ptr<grpc::Channel> channel_;
   grpc::ClientContext* const context_;
   const std::string method_;
   const std::string path_;
-  const std::unique_ptr<EchoService::Stub> stub_;
-  grpc::GenericStub generic_;
+  std::unique_ptr<EchoService::Stub> stub_;
+  std::unique_ptr<grpc::GenericStub> generic_;
   UnaryReactor reactor_{this};
   EchoRequest request_;
   EchoReply reply_;

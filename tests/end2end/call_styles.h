@@ -33,6 +33,11 @@ std::vector<Style> AllStyles();
 // headers commit the call.
 bool HeadersCommit(Style style);
 bool IsGeneric(Style style);
+// What a reply object holds before its call. (That of a generic stub is empty.)
+inline constexpr char kUntouched[] = "untouched";
+inline std::string UntouchedReply(Style style) {
+  return IsGeneric(style) ? "" : kUntouched;
+}
 std::string StyleName(Style style);
 std::ostream& operator<<(std::ostream& os, Style style);
 
@@ -51,7 +56,7 @@ class StartedCall {
 
   bool done() const;
 
-  // Of the reply; "" when there is none.
+  // What the reply object holds in the end.
   const std::string& text() const { return text_; }
 
   class Run;

@@ -1,35 +1,78 @@
 #include "tests/end2end/fixture.h"
 
+#include <grpcpp/create_channel.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace retry_guard::end2end {
 
-std::string Policy(int attempts, const std::string& more,
-                   const std::string& top) {
-  std::string policy = absl::StrCat(
-      R"({"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": )",
-      attempts,
-      R"(, "initialBackoff": "0.001s", "maxBackoff": "1s",
-          "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]})");
-  if (!more.empty()) absl::StrAppend(&policy, ", ", more);
-  absl::StrAppend(&policy, "}]");
-  if (!top.empty()) absl::StrAppend(&policy, ", ", top);
-  return absl::StrCat(policy, "}");
+std::string Policy::Json() const {
+  std::string guard = absl::StrCat("\"jitter\": \"NONE\"", guard_);
+  std::string method = R"("name": [{}])";
+  if (attempts_ > 0) {
+    // gRPC's own range is narrower than ours.
+    const int for_grpc = std::clamp(attempts_, 2, 5);
+    if (attempts_ != for_grpc) {
+      absl::StrAppend(&guard, ", \"maxAttempts\": ", attempts_);
+    }
+    absl::StrAppend(&method, ", \"retryPolicy\": {\"maxAttempts\": ", for_grpc,
+                    ", \"initialBackoff\": \"", backoff_,
+                    "\", \"maxBackoff\": \"", backoff_,
+                    "\", \"backoffMultiplier\": 1",
+                    ", \"retryableStatusCodes\": [", codes_, "]", retry_, "}");
+  }
+  absl::StrAppend(&method, ", \"retryGuard\": {", guard, "}", method_);
+  std::string json = absl::StrCat("{\"methodConfig\": [{", method, "}]", top_);
+  if (!channel_.empty()) {
+    absl::StrAppend(&json, ", \"retryGuard\": {", channel_.substr(2), "}");
+  }
+  return absl::StrCat(json, "}");
+}
+
+InterceptorOptions EndToEndTest::Options(const std::string& service_config) {
+  if (options_.guard == nullptr) options_.guard = Guard::Create();
+  if (!options_.random_seed.has_value()) options_.random_seed = 1;
+  InterceptorOptions options = options_;
+  options.service_config_json = service_config;
+  options.observers.insert(options.observers.begin(), seen_);
+  return options;
+}
+
+std::string EndToEndTest::Target() const {
+  return target_.empty() ? server_.address() : target_;
 }
 
 void EndToEndTest::MakeChannel(const std::string& service_config,
                                grpc::ChannelArguments arguments) {
-  options_.service_config_json = service_config;
-  options_.observers.push_back(seen_);
-  if (options_.guard == nullptr) options_.guard = Guard::Create();
-  if (!options_.random_seed.has_value()) options_.random_seed = 1;
   auto channel =
-      CreateChannel(server_.address(), grpc::InsecureChannelCredentials(),
-                    options_, std::move(arguments));
+      CreateChannel(Target(), credentials_, Options(service_config),
+                    std::move(arguments), std::move(before_ours_));
   ASSERT_TRUE(channel.ok()) << channel.status();
   channel_ = *std::move(channel);
+}
+
+void EndToEndTest::MakeChannelByHand(const std::string& service_config,
+                                     Factories after_ours,
+                                     grpc::ChannelArguments arguments) {
+  InterceptorOptions options = Options(service_config);
+  options.core_retries_off = true;
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  auto ours = InterceptorFactory::Create(std::move(options));
+  ASSERT_TRUE(ours.ok()) << ours.status();
+  factory_ = ours->get();
+  Factories all = std::move(before_ours_);
+  all.push_back(*std::move(ours));
+  for (auto& factory : after_ours) all.push_back(std::move(factory));
+  channel_ = grpc::experimental::CreateCustomChannelWithInterceptors(
+      Target(), credentials_, arguments, std::move(all));
+}
+
+std::shared_ptr<grpc::Channel> EndToEndTest::BareChannel(
+    const grpc::ChannelArguments& arguments) const {
+  return grpc::CreateCustomChannel(Target(), credentials_, arguments);
 }
 
 std::shared_ptr<testing::ManualClock> EndToEndTest::UseManualClock() {

@@ -115,6 +115,16 @@ TEST(RetryInfoTest, InvalidDelaysAreIgnored) {
   EXPECT_FALSE(Details(without_delay.SerializeAsString()).present());
 }
 
+// The generated parser would drop the whole status for it.
+TEST(RetryInfoTest, IsFoundBesideAMessageThatIsNoUtf8) {
+  wire::RpcStatus status;
+  status.set_message("caf");
+  AddRetryInfo(status, 1, 0);
+  std::string bytes = status.SerializeAsString();
+  bytes[bytes.find("caf") + 2] = '\xe9';
+  EXPECT_EQ(Details(bytes).delay, Seconds(1));
+}
+
 TEST(RetryInfoTest, DamagedBytesAreIgnored) {
   const std::string good = RetryInfoBytes(1, 1);
   for (size_t size = 0; size < good.size(); ++size) {

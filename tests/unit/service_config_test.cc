@@ -366,6 +366,14 @@ TEST(CoreJsonTest, WhatCoreWouldRefuseOrMisreadIsRespelt) {
       R"("retryableStatusCodes":["UNAVAILABLE","ABORTED","INTERNAL"]}}]})");
 }
 
+TEST(CoreJsonTest, AZeroWithAnExponentIsRespeltEverywhere) {
+  EXPECT_EQ(MustParse(R"({"x": [0e5, 0E-5, -0e5, 10e5, "0e5"],
+                          "retryGuard": {"budget": {"ratio": 0e1}}})")
+                ->core_json(),
+            R"({"x": [0.0e5, 0.0E-5, -0e5, 10e5, "0e5"],
+                          "retryGuard": {"budget": {"ratio": 0.0e1}}})");
+}
+
 TEST(CoreJsonTest, AnAbsentListIsSpeltAsOneThatNeverMatches) {
   EXPECT_EQ(
       MustParse(R"({"methodConfig": [{"name": [{}], "retryPolicy": {

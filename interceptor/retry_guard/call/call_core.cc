@@ -42,12 +42,6 @@ ServerHint ReadHint(const CallCore::Ended& ended, Clock& clock) {
   return ReadServerHint(sources, clock.WallNow());
 }
 
-std::string Milliseconds(absl::Duration duration) {
-  return absl::StrCat(std::max<int64_t>(
-      1,
-      absl::ToInt64Milliseconds(absl::Floor(duration, absl::Milliseconds(1)))));
-}
-
 }  // namespace
 
 CallCore::CallCore(std::shared_ptr<ChannelState> channel,
@@ -74,30 +68,78 @@ void CallCore::Begin(SendMetadata* metadata) {
   // An attempt that starts after the inbound call has ended would otherwise
   // find its parent gone; held, it is a call that has ended, and so ends ours.
   parent_ = GrpcAccess::Parent(*caller_);
-  if (parent_ != nullptr) grpc_call_ref(parent_);
+  if (parent_ != nullptr) {
+    grpc_call_ref(parent_);
+    inbound_ = InboundCalls::OfThisProcess().Find(parent_);
+  }
   started_ = channel_->clock().Now();
   channel_->LookAtChannelConfig(rpc_channel_, started_);
-  config_ = &channel_->policies().Current();
-  terms_.policy = &config_->ForMethod(method_->name());
-  const MethodPolicy& policy = *terms_.policy;
-
-  terms_.deadline = started_ + TimeUntil(raw_deadline_);
-  if (policy.timeout.has_value() &&
-      started_ + *policy.timeout < terms_.deadline) {
-    terms_.deadline = started_ + *policy.timeout;
-    deadline_tightened_ = true;
-  }
-
+  config_unknown_ = !channel_->policies().channel_config_seen();
+  InheritMarker();
   marked_ = metadata_->find(kRetryOwner) != metadata_->end();
-  terms_.another_layer_owns = marked_ && policy.layer != Layer::kHere;
-  const bool has_key = metadata_->find(kIdempotencyKey) != metadata_->end();
-  if (policy.idempotency_key && !has_key) new_key_ = channel_->random().Uuid();
-  terms_.key_travels = has_key || !new_key_.empty();
-  terms_.repeat =
-      ClassifyRepeat(policy, method_->types().idempotent(), terms_.key_travels);
-  terms_.core_retries = channel_->CoreRetries(rpc_channel_, method_->name());
+  has_key_ = metadata_->find(kIdempotencyKey) != metadata_->end();
+  ReadPolicy();
+  const MethodPolicy& policy = *terms_.policy;
+  terms_.deadline = started_ + TimeUntil(raw_deadline_);
+  if (policy.timeout.has_value()) TightenDeadline(*policy.timeout);
+  if (inbound_ != nullptr) TightenDeadline(TimeUntil(inbound_->deadline()));
+  if (policy.idempotency_key && !has_key_) {
+    new_key_ = channel_->random().Uuid();
+    ReadPolicy();  // makes the call safe to repeat
+  }
   owner_ = !forbidden_.has_value() &&
            OwnsRetries(terms_, channel_->guard().retries_enabled());
+}
+
+// A call made through ClientContext::FromServerContext has its parent, but not
+// its parent's marker. One that the application has set itself is left alone.
+void CallCore::InheritMarker() {
+  if (inbound_ == nullptr || !inbound_->marker().has_value()) return;
+  if (metadata_->find(kRetryOwner) != metadata_->end()) return;
+  const RetryMarker& marker = *inbound_->marker();
+  metadata_->emplace(kRetryOwner, marker.owner);
+  if (marker.attempt > 0) {
+    SetOne(*metadata_, kRetryAttempt, absl::StrCat(marker.attempt));
+  }
+  const absl::Duration remaining = TimeUntil(inbound_->deadline());
+  if (remaining != absl::InfiniteDuration()) {
+    SetOne(*metadata_, kRetryRemainingMs, RemainingMs(remaining));
+  }
+}
+
+void CallCore::TightenDeadline(absl::Duration timeout) {
+  const absl::Time deadline = started_ + timeout;
+  if (deadline >= terms_.deadline) return;
+  terms_.deadline = deadline;
+  deadline_tightened_ = true;
+}
+
+// What a handler that returns this call's answer upward should say to those who
+// might retry it.
+void CallCore::AdviseInbound(Reason reason, absl::StatusCode code,
+                             absl::Duration breaker_retry_after) {
+  if (inbound_ == nullptr) return;
+  const bool gave_up = reason == Reason::kAttemptsExhausted ||
+                       reason == Reason::kBudgetExhausted ||
+                       reason == Reason::kDeadlineTooClose ||
+                       reason == Reason::kBreakerOpen;
+  if (gave_up && owner_ && terms_.policy->layer == Layer::kHere) {
+    inbound_->AdviseNever(code);
+  } else if (reason == Reason::kBreakerOpen &&
+             breaker_retry_after > absl::ZeroDuration()) {
+    inbound_->AdviseLater(code, CoreTimeAfter(breaker_retry_after));
+  }
+}
+
+void CallCore::ReadPolicy() {
+  config_ = &channel_->policies().Current();
+  const MethodPolicy& policy = config_->ForMethod(method_->name());
+  terms_.policy = &policy;
+  terms_.another_layer_owns = marked_ && policy.layer != Layer::kHere;
+  terms_.key_travels = has_key_ || !new_key_.empty();
+  terms_.repeat =
+      ClassifyRepeat(policy, method_->types().idempotent(), terms_.key_travels);
+  terms_.core_retries = channel_->CoreRetries(method_->name());
 }
 
 CircuitBreaker& CallCore::breaker() {
@@ -180,13 +222,15 @@ KeptAnswer CallCore::AnswerRefusal(const Refusal& refusal, bool is_retry,
         grpc::StatusCode::UNAVAILABLE,
         absl::StrCat("retry_guard: the circuit breaker is open for ",
                      method_->name(), "; next probe in ",
-                     Milliseconds(refusal.breaker_retry_after), " ms"),
+                     RemainingMs(refusal.breaker_retry_after), " ms"),
         refusal.breaker_retry_after);
   } else {
     answer.status =
         grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded");
   }
   channel_->guard().counters().CountRefusal(refusal.reason);
+  AdviseInbound(refusal.reason, SanitizeStatusCode(answer.status.error_code()),
+                refusal.breaker_retry_after);
   if (channel_->observed()) {
     const std::string message = answer.status.error_message();
     Decision decision;
@@ -220,7 +264,7 @@ void CallCore::FillContext(grpc::ClientContext* context) {
     metadata.erase(kRetryRemainingMs);
     if (terms_.deadline != absl::InfiniteFuture()) {
       metadata.emplace(kRetryRemainingMs,
-                       Milliseconds(terms_.deadline - attempt_started_));
+                       RemainingMs(terms_.deadline - attempt_started_));
     }
   }
   if (progress_.attempts > 1) {
@@ -263,6 +307,17 @@ CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
   const absl::Duration took = now - attempt_started_;
   GuardState& guard = channel_->guard();
   const bool ok = status.ok();
+  if (!ok && config_unknown_) {
+    // The resolver has answered by now: this call could be sent.
+    channel_->AwaitChannelConfig(rpc_channel_);
+    config_unknown_ = false;
+    if (channel_->policies().is_explicit()) {
+      // The call keeps its policy; what core does is all that was unknown.
+      terms_.core_retries = channel_->CoreRetries(method_->name());
+    } else {
+      ReadPolicy();
+    }
+  }
   std::string peer;
   if (!ok || channel_->observed()) peer = ended.context.peer();
   const Outcome outcome = MakeOutcome(ended, peer);
@@ -286,8 +341,6 @@ CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
                                    was_probe});
   }
 
-  if (!ok)
-    terms_.core_retries = channel_->CoreRetries(rpc_channel_, method_->name());
   Ruling ruling;
   if (forbidden_.has_value() && !ok && !cancelled()) {
     ruling.reason = *forbidden_;
@@ -308,6 +361,10 @@ CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
     guard.counters().CountSuccess(progress_.attempts);
   } else if (!ruling.retry()) {
     guard.counters().CountRefusal(ruling.reason);
+    AdviseInbound(ruling.reason, outcome.code,
+                  ruling.reason == Reason::kBreakerOpen
+                      ? breaker().UntilNextProbe(now)
+                      : absl::ZeroDuration());
   }
   Next next;
   if (ruling.retry()) {

@@ -20,6 +20,7 @@
 
 #include "absl/time/time.h"
 #include "retry_guard/call/channel_state.h"
+#include "retry_guard/call/inbound_call.h"
 #include "retry_guard/call/metadata.h"
 #include "retry_guard/call/method_state.h"
 #include "retry_guard/policy/decider.h"
@@ -107,6 +108,12 @@ class CallCore {
     absl::Duration breaker_retry_after = absl::ZeroDuration();
   };
 
+  void InheritMarker();
+  void TightenDeadline(absl::Duration timeout);
+  void AdviseInbound(Reason reason, absl::StatusCode code,
+                     absl::Duration breaker_retry_after);
+  // What the config that is in force makes of this call.
+  void ReadPolicy();
   std::optional<Refusal> AskPermission(bool is_retry, absl::Time now);
   KeptAnswer AnswerRefusal(const Refusal& refusal, bool is_retry,
                            absl::Time now);
@@ -124,15 +131,18 @@ class CallCore {
   grpc::ClientContext* const caller_;
   grpc::ChannelInterface* const rpc_channel_;
 
-  grpc_call* parent_ = nullptr;  // held from Begin on
+  grpc_call* parent_ = nullptr;           // held from Begin on
+  std::shared_ptr<InboundCall> inbound_;  // if the server interceptor knows it
 
   const ServiceConfig* config_ = nullptr;
   CallTerms terms_;
   CallProgress progress_;
   SendMetadata* metadata_ = nullptr;
-  bool marked_ = false;  // a layer above owns the retries, and said so
-  bool owner_ = false;   // we claim them
-  std::string new_key_;  // the idempotency key that we made, if any
+  bool config_unknown_ = false;  // the channel's own, at the start
+  bool has_key_ = false;         // the caller set an idempotency key
+  bool marked_ = false;          // a layer above owns the retries, and said so
+  bool owner_ = false;           // we claim them
+  std::string new_key_;          // the idempotency key that we made, if any
   std::optional<Reason> forbidden_;
 
   absl::Time started_;

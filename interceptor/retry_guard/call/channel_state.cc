@@ -66,13 +66,14 @@ void ChannelState::LookAtChannelConfig(grpc::ChannelInterface* channel,
   if (policies_.TimeToLook(now)) Report(policies_.LookAtChannel(channel));
 }
 
-bool ChannelState::CoreRetries(grpc::ChannelInterface* channel,
-                               std::string_view method) {
-  if (core_retries_off_) return false;
-  if (!policies_.channel_config_seen()) {
-    Report(policies_.LookAtChannel(channel));
-  }
-  return policies_.ChannelRetries(method);
+void ChannelState::AwaitChannelConfig(grpc::ChannelInterface* channel) {
+  const bool irrelevant = core_retries_off_ && policies_.is_explicit();
+  if (irrelevant || policies_.channel_config_seen()) return;
+  Report(policies_.LookAtChannel(channel));
+}
+
+bool ChannelState::CoreRetries(std::string_view method) const {
+  return !core_retries_off_ && policies_.ChannelRetries(method);
 }
 
 void ChannelState::Report(const PolicySource::Change& change) {

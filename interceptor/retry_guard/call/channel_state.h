@@ -43,13 +43,16 @@ class ChannelState {
   // See InterceptorFactory::UpdateServiceConfig.
   absl::Status SetExplicitConfig(std::string_view json);
 
-  // Takes over the channel's own config if it changed. Cheap when it is not
-  // due; `now_at_any_rate` does not wait until it is.
+  // Takes over the channel's own config if it has changed. Cheap: looks once a
+  // second.
   void LookAtChannelConfig(grpc::ChannelInterface* channel, absl::Time now);
 
-  // Whether gRPC core retries this method, as far as is known. Looks once more
-  // while the channel's config is unknown.
-  bool CoreRetries(grpc::ChannelInterface* channel, std::string_view method);
+  // The same while it is still unknown, before something is decided without it:
+  // looks right now.
+  void AwaitChannelConfig(grpc::ChannelInterface* channel);
+
+  // Whether gRPC core retries this method, as far as is known.
+  bool CoreRetries(std::string_view method) const;
 
   // To every observer, none of which can harm us.
   void Notify(const Decision& decision) const;

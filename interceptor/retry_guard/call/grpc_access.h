@@ -23,10 +23,12 @@
 #include <grpcpp/impl/channel_interface.h>
 #include <grpcpp/impl/client_unary_call.h>
 #include <grpcpp/impl/rpc_method.h>
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/client_callback.h>
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #if __has_include(<grpcpp/impl/proto_utils.h>)
 #include <grpcpp/impl/proto_utils.h>
@@ -76,6 +78,13 @@ class CallbackUnaryCallImpl<retry_guard::internal::Key,
   }
   static bool WaitForReadySet(const ClientContext& context) {
     return context.wait_for_ready_explicitly_set_;
+  }
+  // As ClientContext::FromServerContext does it for a new context.
+  static void SetParent(const ServerContextBase& inbound, ClientContext* to) {
+    const std::unique_ptr<ClientContext> child =
+        ClientContext::FromInternalServerContext(inbound, PropagationOptions());
+    to->propagate_from_call_ = child->propagate_from_call_;
+    to->propagation_options_ = child->propagation_options_;
   }
   static grpc_call* Parent(const ClientContext& context) {
     return context.propagate_from_call_;

@@ -3,9 +3,9 @@
 #ifndef RETRY_GUARD_CALL_HIJACK_GATE_H_
 #define RETRY_GUARD_CALL_HIJACK_GATE_H_
 
-#include <vector>
-
 #include <grpcpp/support/interceptor.h>
+
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -13,8 +13,8 @@
 namespace retry_guard::internal {
 
 // A batch that goes on while another one is being hijacked, on another thread
-// (an interceptor before ours may see to that), would reach core, where its call
-// was never started: it would not end. Thread-safe.
+// (an interceptor before ours may see to that), would reach core, where its
+// call was never started: it would not end. Thread-safe.
 class HijackGate {
  public:
   // Hijacks by `start`, which comes again to receive; then lets the others go

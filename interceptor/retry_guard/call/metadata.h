@@ -6,11 +6,15 @@
 
 #include <grpcpp/support/string_ref.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "absl/time/time.h"
 
 namespace retry_guard::internal {
 
@@ -44,6 +48,13 @@ inline std::string_view FindOne(const ReceivedMetadata& metadata,
 inline void SetOne(SendMetadata& metadata, const char* key, std::string value) {
   metadata.erase(key);
   metadata.emplace(key, std::move(value));
+}
+
+// The value of retry-remaining-ms: whole milliseconds, never less than one.
+inline std::string RemainingMs(absl::Duration remaining) {
+  return std::to_string(
+      std::max<int64_t>(1, absl::ToInt64Milliseconds(
+                               absl::Floor(remaining, absl::Milliseconds(1)))));
 }
 
 // A copy of received metadata, which itself only points into its call.

@@ -36,7 +36,7 @@ PolicySource::Change PolicySource::SetExplicit(std::string_view json) {
     change.error = parsed.status();
     return change;
   }
-  explicit_ = true;
+  explicit_.store(true, std::memory_order_release);
   change.applied = true;
   change.config = *std::move(parsed);
   current_.store(change.config.get(), std::memory_order_release);
@@ -70,7 +70,7 @@ PolicySource::Change PolicySource::LookAtChannel(
   core_unreadable_.store(!parsed.ok(), std::memory_order_release);
   core_.store(parsed.ok() ? parsed->get() : nullptr, std::memory_order_release);
   seen_.store(true, std::memory_order_release);
-  if (explicit_) return change;
+  if (is_explicit()) return change;
   if (!parsed.ok()) {
     change.error = parsed.status();
     return change;

@@ -53,6 +53,9 @@ class PolicySource {
     return seen_.load(std::memory_order_acquire);
   }
 
+  // The application has given a config: the channel's own is core's business.
+  bool is_explicit() const { return explicit_.load(std::memory_order_acquire); }
+
   // Reads the channel's own config. It is unknown until the resolver has
   // answered, which on a fresh channel is after the first call has started.
   Change LookAtChannel(grpc::ChannelInterface* channel);
@@ -72,8 +75,9 @@ class PolicySource {
   std::atomic<bool> seen_{false};
   std::atomic<int64_t> next_look_nanos_{0};
 
+  std::atomic<bool> explicit_{false};
+
   absl::Mutex mu_;
-  bool explicit_ ABSL_GUARDED_BY(mu_) = false;
   std::string channel_json_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, std::shared_ptr<const ServiceConfig>> kept_
       ABSL_GUARDED_BY(mu_);

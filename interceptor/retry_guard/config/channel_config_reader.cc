@@ -28,12 +28,7 @@ constexpr DurationRange kBreakerWindow = {kShortestWindow, absl::Hours(1)};
 constexpr size_t kLongestLayerName = 64;
 
 // More tokens per success than any bucket holds make no difference.
-constexpr int64_t kMostMilliTokens = 1000 * 1000;
-
-template <typename T, typename U>
-void Assign(std::optional<T> from, U* to) {
-  if (from) *to = static_cast<U>(*std::move(from));
-}
+constexpr int64_t kMostMilliTokens = int64_t{1000} * 1000;
 
 std::optional<int64_t> ReadMilliTokenRatio(const FieldReader& reader,
                                            SourceEdits* for_core) {

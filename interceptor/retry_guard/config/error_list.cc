@@ -29,13 +29,13 @@ ErrorList::Scope::Scope(std::string* path, absl::string_view step)
 
 ErrorList::Scope ErrorList::Key(absl::string_view key) {
   if (!LooksLikeKey(key)) {
-    return Scope(&path_, absl::StrCat("[", Quoted(key), "]"));
+    return {&path_, absl::StrCat("[", Quoted(key), "]")};
   }
-  return Scope(&path_, absl::StrCat(path_.empty() ? "" : ".", key));
+  return {&path_, absl::StrCat(path_.empty() ? "" : ".", key)};
 }
 
 ErrorList::Scope ErrorList::Index(size_t index) {
-  return Scope(&path_, absl::StrCat("[", index, "]"));
+  return {&path_, absl::StrCat("[", index, "]")};
 }
 
 std::string ErrorList::Line(absl::string_view message) const {

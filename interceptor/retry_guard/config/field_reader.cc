@@ -27,7 +27,7 @@ std::string Allowed(NumberRange range) {
 
 std::string Allowed(DurationRange range) {
   if (range.min == DurationRange().min) {
-    return absl::StrCat("more than \"0s\", at most \"",
+    return absl::StrCat(R"(more than "0s", at most ")",
                         FormatJsonDuration(range.max), "\"");
   }
   return absl::StrCat("\"", FormatJsonDuration(range.min), "\" to \"",
@@ -35,11 +35,11 @@ std::string Allowed(DurationRange range) {
 }
 
 constexpr absl::string_view kAllowedDuration =
-    "seconds with an \"s\", such as \"0.1s\"";
+    R"(seconds with an "s", such as "0.1s")";
 constexpr absl::string_view kAllowedCode =
-    "a name such as \"UNAVAILABLE\" or a number from 1 to 16";
+    R"(a name such as "UNAVAILABLE" or a number from 1 to 16)";
 constexpr absl::string_view kAllowedCodes =
-    "a list of status codes, such as [\"UNAVAILABLE\"]";
+    R"(a list of status codes, such as ["UNAVAILABLE"])";
 
 std::string AllowedNames(absl::Span<const absl::string_view> names) {
   const auto quote = [](std::string* out, absl::string_view name) {

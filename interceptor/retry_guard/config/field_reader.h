@@ -110,6 +110,12 @@ class FieldReader {
   ErrorList* const errors_;
 };
 
+// A field that was absent, or wrong, leaves the default that stands in `to`.
+template <typename T, typename U>
+void Assign(const std::optional<T>& from, U* to) {
+  if (from) *to = static_cast<U>(*from);
+}
+
 // One element of a status code list.
 std::optional<absl::StatusCode> StatusCodeOf(const JsonValue& value);
 

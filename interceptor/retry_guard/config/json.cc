@@ -46,20 +46,23 @@ class TreeBuilder {
   TreeBuilder(absl::string_view source, const rapidjson::MemoryStream* stream)
       : source_(source), stream_(stream) {}
 
-  bool Null() { return Scalar(Kind::kNull); }
+  bool Null() {
+    Scalar(Kind::kNull);
+    return true;
+  }
   bool Bool(bool value) {
-    if (!Scalar(Kind::kBool)) return false;
+    Scalar(Kind::kBool);
     last_->boolean = value;
     return true;
   }
   bool RawNumber(const char*, rapidjson::SizeType, bool) {
-    if (!Scalar(Kind::kNumber)) return false;
-    last_->text =
-        std::string(source_.substr(last_->begin, last_->end - last_->begin));
+    Scalar(Kind::kNumber);
+    last_->text.assign(source_.data() + last_->begin,
+                       last_->end - last_->begin);
     return true;
   }
   bool String(const char* data, rapidjson::SizeType size, bool) {
-    if (!Scalar(Kind::kString)) return false;
+    Scalar(Kind::kString);
     last_->text.assign(data, size);
     return CheckUnicode(last_->text, last_->begin);
   }
@@ -104,12 +107,11 @@ class TreeBuilder {
     return &parent->members.back().value;
   }
 
-  bool Scalar(Kind kind) {
+  void Scalar(Kind kind) {
     last_ = Place();
     last_->kind = kind;
     last_->begin = NextToken();
     last_->end = position_ = stream_->Tell();
-    return true;
   }
 
   // The reader calls this, and End, before it takes the bracket.
@@ -154,8 +156,9 @@ absl::Status ErrorAt(absl::string_view source, size_t offset,
                      absl::string_view reason) {
   const absl::string_view before = source.substr(0, offset);
   const size_t newline = before.rfind('\n');
-  const size_t column =
-      newline == before.npos ? before.size() : before.size() - newline - 1;
+  const size_t column = newline == absl::string_view::npos
+                            ? before.size()
+                            : before.size() - newline - 1;
   return absl::InvalidArgumentError(
       absl::StrCat("line ", std::count(before.begin(), before.end(), '\n') + 1,
                    ", column ", column + 1, ": ", reason));

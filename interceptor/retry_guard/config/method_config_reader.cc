@@ -18,7 +18,7 @@ namespace {
 constexpr int kMostAttemptsOfGrpc = 5;
 constexpr IntegerRange kGrpcAttempts = {2};
 constexpr IntegerRange kOurAttempts = {1, 20};
-constexpr IntegerRange kBufferLimit = {0, 64 * 1024 * 1024};
+constexpr IntegerRange kBufferLimit = {0, int64_t{64} * 1024 * 1024};
 
 // Beyond these every ladder looks the same, and core's float goes no further.
 constexpr double kLeastMultiplier = 1e-30;
@@ -41,11 +41,6 @@ constexpr EnumValue<Layer> kLayers[] = {
     {"NEVER", Layer::kNever},
 };
 constexpr EnumValue<bool> kBreakers[] = {{"OWN", true}};
-
-template <typename T, typename U>
-void Assign(std::optional<T> from, U* to) {
-  if (from) *to = static_cast<U>(*std::move(from));
-}
 
 // Reads `methodConfig[].retryPolicy`.
 class RetryPolicyReader {
@@ -118,7 +113,7 @@ class RetryPolicyReader {
     if (may_be_absent && (json == nullptr || IsNone(*json))) {
       policy->retryable_codes = {};
       if (json == nullptr) {
-        for_core_->AddMember(json_, absl::StrCat("\"", kKey, "\": [\"OK\"]"));
+        for_core_->AddMember(json_, absl::StrCat("\"", kKey, R"(": ["OK"])"));
       }
       return;
     }

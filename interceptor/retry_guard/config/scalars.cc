@@ -35,7 +35,7 @@ int64_t ParseExponent(absl::string_view digits) {
 
 std::optional<Decimal> Decimal::Parse(absl::string_view text) {
   Decimal decimal;
-  decimal.text_ = std::string(text);
+  decimal.text_.assign(text.data(), text.size());
   absl::string_view rest = text;
   decimal.negative_ = absl::ConsumePrefix(&rest, "-");
 

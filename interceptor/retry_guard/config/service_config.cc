@@ -38,6 +38,22 @@ void ReportDuplicateKeys(const JsonValue& value, ErrorList* errors) {
   }
 }
 
+// Zero with an exponent is good JSON wherever it stands, but core's parser
+// gives up at "0e".
+void RespellZeros(const JsonValue& value, SourceEdits* for_core) {
+  if (value.is(JsonValue::Kind::kNumber) &&
+      (absl::StartsWith(value.text, "0e") ||
+       absl::StartsWith(value.text, "0E"))) {
+    for_core->Replace(value, absl::StrCat("0.0", value.text.substr(1)));
+  }
+  for (const JsonValue& element : value.elements) {
+    RespellZeros(element, for_core);
+  }
+  for (const JsonMember& member : value.members) {
+    RespellZeros(member.value, for_core);
+  }
+}
+
 // Where unknown keys are gRPC's business, a slip in one of ours still deserves
 // a word: the policy in it would silently not hold.
 void WarnOfSlips(const JsonValue& object,
@@ -70,6 +86,7 @@ class ServiceConfigParser {
       return errors_.ToStatus();
     }
     ReportDuplicateKeys(*root, &errors_);
+    RespellZeros(*root, &for_core_);  // First: fields have a better spelling.
     WarnOfSlips(*root, known_keys::kServiceConfig, &errors_);
     ReadMethodConfigs(*root);
     ChannelConfig channel = ReadChannelConfig(*root, &errors_, &for_core_);
@@ -123,7 +140,7 @@ class ServiceConfigParser {
     const auto list_scope = errors_.Key("name");
     if (!names->is(JsonValue::Kind::kArray)) {
       errors_.Add(absl::StrCat(Found(*names),
-                               " is no list; write [{\"service\": \"...\"}]"));
+                               R"( is no list; write [{"service": "..."}])"));
       return;
     }
     for (size_t i = 0; i < names->elements.size(); ++i) {
@@ -135,7 +152,7 @@ class ServiceConfigParser {
   void ReadName(const JsonValue& name, int index) {
     if (!name.is(JsonValue::Kind::kObject)) {
       errors_.Add(absl::StrCat(Found(name),
-                               " is no object; write {\"service\": \"...\"}"));
+                               R"( is no object; write {"service": "..."})"));
       return;
     }
     WarnOfSlips(name, known_keys::kName, &errors_);
@@ -159,7 +176,7 @@ class ServiceConfigParser {
   }
 
   // Lets `path` ("/service/method", "/service/" or "") mean the policy `index`.
-  void Bind(std::string path, bool has_method, int index) {
+  void Bind(const std::string& path, bool has_method, int index) {
     const auto [first, is_new] = bound_.try_emplace(path, index);
     if (!is_new) {
       errors_.Add(absl::StrCat(path.empty() ? "the default" : Quoted(path),
@@ -171,9 +188,9 @@ class ServiceConfigParser {
     if (path.empty()) {
       config_->default_ = index;
     } else if (has_method) {
-      config_->by_method_.emplace(std::move(path), index);
+      config_->by_method_.emplace(path, index);
     } else {
-      config_->by_service_.emplace(std::move(path), index);
+      config_->by_service_.emplace(path, index);
     }
   }
 
@@ -190,13 +207,13 @@ std::shared_ptr<const ServiceConfig> ServiceConfig::Default() {
   return *config;
 }
 
-const MethodPolicy& ServiceConfig::ForMethod(std::string_view name) const {
-  const absl::string_view method = AbslView(name);
-  if (const auto it = by_method_.find(method); it != by_method_.end()) {
+const MethodPolicy& ServiceConfig::ForMethod(std::string_view method) const {
+  const absl::string_view name = AbslView(method);
+  if (const auto it = by_method_.find(name); it != by_method_.end()) {
     return policies_[it->second];
   }
   // npos + 1 is 0: without a slash there is no service.
-  const absl::string_view service = method.substr(0, method.rfind('/') + 1);
+  const absl::string_view service = name.substr(0, name.rfind('/') + 1);
   if (const auto it = by_service_.find(service); it != by_service_.end()) {
     return policies_[it->second];
   }

@@ -25,11 +25,12 @@ Repeat ClassifyRepeat(const MethodPolicy& policy, bool proto_idempotent,
 
 // By code, server hint and origin:
 // - a code of `retryable_codes` (UNAVAILABLE unless the method lists others);
-// - RESOURCE_EXHAUSTED with a server hint; never one that was made locally;
-// - ABORTED with a server hint while an idempotency key travels;
+// - RESOURCE_EXHAUSTED with the server's consent (pushback or RetryInfo);
+// - ABORTED with the server's consent while an idempotency key travels;
 // - an attempt that hit its perAttemptTimeout, whatever is listed: IsSafe
 //   decides about it.
-// OK never.
+// OK never, nor RESOURCE_EXHAUSTED or CANCELLED that were made locally, even if
+// listed.
 bool IsRetryable(const Outcome& outcome, const MethodPolicy& policy,
                  bool key_travels);
 

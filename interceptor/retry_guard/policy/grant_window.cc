@@ -1,14 +1,6 @@
 #include "retry_guard/policy/grant_window.h"
 
 namespace retry_guard {
-namespace {
-
-uint64_t Difference(uint64_t later, uint64_t earlier) {
-  return (later - earlier) & slot_word::kMaxValue;
-}
-
-}  // namespace
-
 GrantWindow::GrantWindow(const TimeSlots& slots)
     : slots_(slots),
       ring_mask_(slots.ring_size() - 1),
@@ -58,12 +50,9 @@ uint64_t GrantWindow::SearchBase(uint64_t slot, uint64_t granted) const {
   return granted - most;
 }
 
-uint64_t GrantWindow::Base(uint64_t slot, uint64_t granted) {
-  uint64_t base = base_.load(std::memory_order_relaxed);
-  if (!slot_word::IsOf(base, slot)) {
-    base = slot_word::Pack(slot, SearchBase(slot, granted));
-    base_.store(base, std::memory_order_relaxed);
-  }
+uint64_t GrantWindow::StoreBase(uint64_t slot, uint64_t granted) {
+  const uint64_t base = slot_word::Pack(slot, SearchBase(slot, granted));
+  base_.store(base, std::memory_order_relaxed);
   return slot_word::Value(base);
 }
 
@@ -77,10 +66,6 @@ uint64_t GrantWindow::Returned(uint64_t slot) const {
     sum += slot_word::Read(returns_[Index(slot - age)], slot - age);
   }
   return sum;
-}
-
-uint64_t GrantWindow::GrantedInWindow(uint64_t slot, uint64_t granted) {
-  return Difference(granted, Base(slot, granted));
 }
 
 void GrantWindow::GiveBack(absl::Time granted_at) {

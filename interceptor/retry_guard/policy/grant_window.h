@@ -94,13 +94,20 @@ class GrantWindow {
   size_t Index(uint64_t slot) const { return slot & ring_mask_; }
   void Advance(uint64_t head, uint64_t slot);
   uint64_t SearchBase(uint64_t slot, uint64_t granted) const;
-  uint64_t Base(uint64_t slot, uint64_t granted);
+  uint64_t Base(uint64_t slot, uint64_t granted) {
+    const uint64_t base = base_.load(std::memory_order_relaxed);
+    if (slot_word::IsOf(base, slot)) return slot_word::Value(base);
+    return StoreBase(slot, granted);
+  }
+  uint64_t StoreBase(uint64_t slot, uint64_t granted);
   uint64_t Returned(uint64_t slot) const;
-  uint64_t GrantedInWindow(uint64_t slot, uint64_t granted);
+  static uint64_t Difference(uint64_t later, uint64_t earlier) {
+    return (later - earlier) & slot_word::kMaxValue;
+  }
 
   template <typename Allows>
   bool IsAllowed(uint64_t slot, uint64_t granted, Allows& allows) {
-    const uint64_t used = GrantedInWindow(slot, granted);
+    const uint64_t used = Difference(granted, Base(slot, granted));
     if (used >= kMostUsed) return false;
     if (allows(slot, used)) return true;
     // What was given back is looked for only when it matters.

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/time/civil_time.h"
+#include "google/protobuf/any.pb.h"
+#include "google/protobuf/unknown_field_set.h"
 #include "retry_guard/policy/absl_view.h"
 #include "retry_guard/rpc_status.pb.h"
 
@@ -44,29 +47,63 @@ ServerHint ParsePushback(std::string_view text) {
   return Delay(ServerHint::Source::kPushback, absl::Milliseconds(millis));
 }
 
+using google::protobuf::UnknownField;
+using google::protobuf::UnknownFieldSet;
+
+// The fields of a message, unread. Not the generated RpcStatus: a parser of
+// proto3 refuses, and complains on stderr about, each string that is not UTF-8,
+// and a peer may send any bytes as its message.
+void ReadFields(std::string_view bytes, UnknownFieldSet& fields) {
+  const bool ok =
+      bytes.size() <= std::numeric_limits<int>::max() &&
+      fields.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  if (!ok) fields.Clear();
+}
+
+// The strings and messages of number `number` among them.
+std::vector<std::string_view> Values(const UnknownFieldSet& fields,
+                                     int number) {
+  std::vector<std::string_view> values;
+  for (int i = 0; i < fields.field_count(); ++i) {
+    const UnknownField& field = fields.field(i);
+    if (field.number() == number &&
+        field.type() == UnknownField::TYPE_LENGTH_DELIMITED) {
+      values.push_back(field.length_delimited());
+    }
+  }
+  return values;
+}
+
+std::optional<absl::Duration> RetryDelay(std::string_view retry_info) {
+  wire::RetryInfo info;
+  if (!info.ParseFromArray(retry_info.data(),
+                           static_cast<int>(retry_info.size())) ||
+      !info.has_retry_delay()) {
+    return std::nullopt;
+  }
+  const int64_t seconds = info.retry_delay().seconds();
+  const int32_t nanos = info.retry_delay().nanos();
+  if (seconds < 0 || seconds > kMaxSeconds || nanos < 0 || nanos > 999999999) {
+    return std::nullopt;
+  }
+  return absl::Seconds(seconds) + absl::Nanoseconds(nanos);
+}
+
+// The first valid RetryInfo among the details of a google.rpc.Status.
 std::optional<absl::Duration> ParseRetryInfo(std::string_view status_details) {
-  if (status_details.empty() ||
-      status_details.size() > std::numeric_limits<int>::max()) {
-    return std::nullopt;
-  }
-  wire::RpcStatus status;
-  if (!status.ParseFromArray(status_details.data(),
-                             static_cast<int>(status_details.size()))) {
-    return std::nullopt;
-  }
-  for (const auto& detail : status.details()) {
-    if (!absl::EndsWith(detail.type_url(), "/google.rpc.RetryInfo")) continue;
-    wire::RetryInfo info;
-    if (!info.ParseFromString(detail.value()) || !info.has_retry_delay()) {
+  UnknownFieldSet status;
+  ReadFields(status_details, status);
+  for (std::string_view detail :
+       Values(status, wire::RpcStatus::kDetailsFieldNumber)) {
+    UnknownFieldSet any;
+    ReadFields(detail, any);
+    const auto urls = Values(any, google::protobuf::Any::kTypeUrlFieldNumber);
+    const auto values = Values(any, google::protobuf::Any::kValueFieldNumber);
+    if (urls.empty() || values.empty() ||
+        !absl::EndsWith(AbslView(urls.back()), "/google.rpc.RetryInfo")) {
       continue;
     }
-    const int64_t seconds = info.retry_delay().seconds();
-    const int32_t nanos = info.retry_delay().nanos();
-    if (seconds < 0 || seconds > kMaxSeconds || nanos < 0 ||
-        nanos > 999999999) {
-      continue;
-    }
-    return absl::Seconds(seconds) + absl::Nanoseconds(nanos);
+    if (auto delay = RetryDelay(values.back())) return delay;
   }
   return std::nullopt;
 }

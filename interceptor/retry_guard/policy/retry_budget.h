@@ -5,12 +5,11 @@
 // everything fails, every call uses it up, and the backend that was slow gets
 // three times its load. A budget bounds the sum.
 //
-// The contract: whenever a token is taken at time t,
-//   retries in (t - window, t] <= min_retries + ratio * calls in (t - window,
-//   t]
+// The contract: whenever a token is taken, the window that ends then holds
+//   retries <= min_retries + ratio * calls
 // where calls are first attempts that were sent. Hence over any time T:
-//   retries <= ratio * calls(T + window) + min_retries * (ceil(T / window) +
-//   1).
+//   retries <= ratio * calls(T + window)
+//              + min_retries * (ceil(T / window) + 1)
 // Time is kept in slots of at most window / 128; a retry counts for up to two
 // slots longer than the window and a call for up to two slots less, so the
 // bound holds exactly and a token comes back late by window / 64 at most.

@@ -10,25 +10,16 @@ SlidingCounter::SlidingCounter(const TimeSlots& slots)
       stripes_(StripeCount()),
       lines_(stripes_ * slots.ring_size() / kWordsPerLine) {}
 
-std::atomic<uint64_t>& SlidingCounter::Word(size_t stripe, uint64_t slot) {
-  const size_t index = stripe * (ring_mask_ + 1) + (slot & ring_mask_);
-  return lines_[index / kWordsPerLine].words[index % kWordsPerLine];
-}
-
-const std::atomic<uint64_t>& SlidingCounter::Word(size_t stripe,
-                                                  uint64_t slot) const {
-  return const_cast<SlidingCounter*>(this)->Word(stripe, slot);
-}
-
 void SlidingCounter::Add(absl::Time now, uint64_t amount) {
   const uint64_t slot = slots_.At(now);
-  slot_word::Add(Word(ThreadStripe() & (stripes_ - 1), slot), slot, amount);
+  slot_word::Add(Word(Index(ThreadStripe() & (stripes_ - 1), slot)), slot,
+                 amount);
 }
 
 uint64_t SlidingCounter::OfSlot(uint64_t slot) const {
   uint64_t sum = 0;
   for (size_t stripe = 0; stripe < stripes_; ++stripe) {
-    sum += slot_word::Read(Word(stripe, slot), slot);
+    sum += slot_word::Read(Word(Index(stripe, slot)), slot);
   }
   return sum;
 }

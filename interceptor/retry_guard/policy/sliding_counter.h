@@ -40,8 +40,16 @@ class SlidingCounter {
     std::atomic<uint64_t> words[kWordsPerLine] = {};
   };
 
-  const std::atomic<uint64_t>& Word(size_t stripe, uint64_t slot) const;
-  std::atomic<uint64_t>& Word(size_t stripe, uint64_t slot);
+  // Inline: position-independent code would call it otherwise.
+  size_t Index(size_t stripe, uint64_t slot) const {
+    return stripe * (ring_mask_ + 1) + (slot & ring_mask_);
+  }
+  const std::atomic<uint64_t>& Word(size_t index) const {
+    return lines_[index / kWordsPerLine].words[index % kWordsPerLine];
+  }
+  std::atomic<uint64_t>& Word(size_t index) {
+    return lines_[index / kWordsPerLine].words[index % kWordsPerLine];
+  }
   uint64_t OfSlot(uint64_t slot) const;
   uint64_t OfCompletedSlots(uint64_t slot) const;
 

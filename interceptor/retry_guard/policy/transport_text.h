@@ -32,8 +32,9 @@ TransportEvent RecognizeTransportEvent(absl::StatusCode code,
                                        const TransportFacts& facts);
 
 // Whether ClientContext::peer() names a transport address (`ipv4:`, `ipv6:`,
-// `unix:`): then the attempt got as far as a connection. A status that was
-// made locally has a peer that names none.
+// `unix:` and the like): then the attempt got as far as a connection. A status
+// that was made locally has a peer that names none; gRPC puts the channel's
+// target there then, so a target that is spelt as an address looks like one.
 bool NamesTransportAddress(std::string_view peer);
 
 }  // namespace retry_guard

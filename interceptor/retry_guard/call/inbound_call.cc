@@ -1,0 +1,84 @@
+#include "retry_guard/call/inbound_call.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "retry_guard/call/core_time.h"
+
+namespace retry_guard::internal {
+
+void InboundCall::AdviseNever(absl::StatusCode code) {
+  absl::MutexLock lock(&mu_);
+  Advice advice;
+  advice.never = true;
+  advice_[static_cast<size_t>(code)] = advice;
+}
+
+void InboundCall::AdviseLater(absl::StatusCode code, gpr_timespec when) {
+  absl::MutexLock lock(&mu_);
+  std::optional<Advice>& advice = advice_[static_cast<size_t>(code)];
+  if (advice.has_value() && advice->never) return;
+  advice.emplace().when = when;
+}
+
+std::optional<int32_t> InboundCall::PushbackFor(absl::StatusCode code) const {
+  absl::MutexLock lock(&mu_);
+  const std::optional<Advice>& advice = advice_[static_cast<size_t>(code)];
+  if (!advice.has_value()) return std::nullopt;
+  if (advice->never) return -1;
+  const absl::Duration wait =
+      std::clamp(TimeUntil(advice->when), absl::ZeroDuration(),
+                 absl::Milliseconds(std::numeric_limits<int32_t>::max()));
+  return static_cast<int32_t>(
+      absl::ToInt64Milliseconds(absl::Ceil(wait, absl::Milliseconds(1))));
+}
+
+InboundCalls& InboundCalls::OfThisProcess() {
+  static auto* const calls = new InboundCalls();
+  return *calls;
+}
+
+const InboundCalls::Shard& InboundCalls::ShardOf(const grpc_call* call) const {
+  return shards_[absl::Hash<const grpc_call*>()(call) % kShards];
+}
+
+InboundCalls::Shard& InboundCalls::ShardOf(const grpc_call* call) {
+  return shards_[absl::Hash<const grpc_call*>()(call) % kShards];
+}
+
+void InboundCalls::Add(const grpc_call* call,
+                       std::shared_ptr<InboundCall> inbound) {
+  Shard& shard = ShardOf(call);
+  absl::MutexLock lock(&shard.mu);
+  shard.calls[call] = std::move(inbound);
+}
+
+void InboundCalls::Remove(const grpc_call* call, const InboundCall* inbound) {
+  Shard& shard = ShardOf(call);
+  absl::MutexLock lock(&shard.mu);
+  const auto found = shard.calls.find(call);
+  if (found != shard.calls.end() && found->second.get() == inbound) {
+    shard.calls.erase(found);
+  }
+}
+
+std::shared_ptr<InboundCall> InboundCalls::Find(const grpc_call* call) const {
+  const Shard& shard = ShardOf(call);
+  absl::MutexLock lock(&shard.mu);
+  const auto found = shard.calls.find(call);
+  return found == shard.calls.end() ? nullptr : found->second;
+}
+
+size_t InboundCalls::size() const {
+  size_t size = 0;
+  for (const Shard& shard : shards_) {
+    absl::MutexLock lock(&shard.mu);
+    size += shard.calls.size();
+  }
+  return size;
+}
+
+}  // namespace retry_guard::internal

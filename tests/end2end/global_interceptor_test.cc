@@ -1,0 +1,69 @@
+// A global interceptor: one factory of the process, the last on every channel.
+
+#include <memory>
+
+#include "tests/end2end/fixture.h"
+#include "tests/end2end/interceptors.h"
+
+namespace retry_guard::end2end {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+// gRPC takes one, before anything else, and for good.
+class GlobalFactory final : public ClientInterceptorFactoryInterface {
+ public:
+  Interceptor* CreateClientInterceptor(ClientRpcInfo* info) override {
+    return current == nullptr ? nullptr
+                              : current->CreateClientInterceptor(info);
+  }
+  std::unique_ptr<ClientInterceptorFactoryInterface> current;
+};
+
+GlobalFactory* Global() {
+  static auto* const factory = new GlobalFactory();
+  return factory;
+}
+
+const bool kRegistered = [] {
+  grpc::experimental::RegisterGlobalClientInterceptorFactory(Global());
+  return true;
+}();
+
+class GlobalInterceptorTest : public EndToEndTest {};
+RETRY_GUARD_IN_EVERY_STYLE(GlobalInterceptorTest);
+
+TEST_P(GlobalInterceptorTest, SeesEachAttemptAndMayCastItsMessages) {
+  ASSERT_TRUE(kRegistered);
+  const auto sightings = std::make_shared<Sightings>();
+  Global()->current = Watch(sightings, /*cast=*/!IsGeneric(GetParam()));
+  server_.SetScript({Unavailable(), Unavailable(), Succeed()});
+  MakeChannel(Policy(4));
+  const CallResult result = CallText("a text");
+  EXPECT_TRUE(result.status.ok());
+  EXPECT_EQ(result.text, "a text");
+  EXPECT_EQ(server_.calls(), 3);
+  ASSERT_TRUE(sightings->AwaitEnded(3));
+  const auto attempts = sightings->calls();
+  ASSERT_EQ(attempts.size(), 3);
+  for (const auto& attempt : attempts) {
+    EXPECT_EQ(attempt.method, kUnaryMethod);
+    EXPECT_EQ(attempt.messages_sent, 1);
+    EXPECT_THAT(attempt.requests, Each("a text"));
+  }
+  EXPECT_THAT(attempts[2].statuses, ElementsAre(grpc::StatusCode::OK));
+  Global()->current = nullptr;
+}
+
+TEST_P(GlobalInterceptorTest, ThatMakesNoneIsHarmless) {
+  Global()->current = nullptr;
+  server_.SetScript({Unavailable(), Succeed()});
+  before_ours_.push_back(NoInterceptor());
+  MakeChannel(Policy(4));
+  EXPECT_TRUE(CallUnary().status.ok());
+  EXPECT_EQ(server_.calls(), 2);
+}
+
+}  // namespace
+}  // namespace retry_guard::end2end

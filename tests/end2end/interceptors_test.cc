@@ -1,0 +1,329 @@
+// Ours is not the only interceptor of a channel.
+
+#include "tests/end2end/interceptors.h"
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "tests/end2end/fixture.h"
+
+namespace retry_guard::end2end {
+namespace {
+
+using retry_guard::testing::EchoReply;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::Retries;
+using testing::Returns;
+using testing::Succeeds;
+
+class InterceptorsTest : public EndToEndTest {
+ protected:
+  const std::shared_ptr<Sightings> before_ = std::make_shared<Sightings>();
+  const std::shared_ptr<Sightings> after_ = std::make_shared<Sightings>();
+};
+RETRY_GUARD_IN_EVERY_STYLE(InterceptorsTest);
+
+TEST_P(InterceptorsTest, BeforeOursSeeOneCallAndAfterOursEachAttempt) {
+  server_.SetScript({Unavailable(), Unavailable(), Succeed()});
+  before_ours_.push_back(Watch(before_));
+  MakeChannelByHand(Policy(4), ListOf(Watch(after_)));
+  EXPECT_TRUE(CallUnary().status.ok());
+  const auto before = before_->calls();
+  ASSERT_EQ(before.size(), 1);
+  EXPECT_EQ(before[0].method, kUnaryMethod);
+  EXPECT_EQ(before[0].messages_sent, 1);
+  EXPECT_EQ(before[0].messages_received, 1);
+  EXPECT_THAT(before[0].statuses, ElementsAre(grpc::StatusCode::OK));
+  ASSERT_TRUE(after_->AwaitEnded(3));
+  const auto after = after_->calls();
+  ASSERT_EQ(after.size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(after[i].method, kUnaryMethod);
+    EXPECT_EQ(after[i].messages_sent, 1);
+    EXPECT_THAT(after[i].statuses,
+                ElementsAre(i < 2 ? grpc::StatusCode::UNAVAILABLE
+                                  : grpc::StatusCode::OK));
+  }
+}
+
+TEST_P(InterceptorsTest, BeforeOursByCreateChannelSeeOneCall) {
+  server_.SetScript({Unavailable(), Succeed()});
+  before_ours_.push_back(Watch(before_));
+  MakeChannel(Policy(4));
+  EXPECT_TRUE(CallUnary().status.ok());
+  EXPECT_EQ(before_->calls().size(), 1);
+  EXPECT_EQ(server_.calls(), 2);
+}
+
+TEST_P(InterceptorsTest, BeforeOursSeeTheFailureThatTheCallerSees) {
+  server_.SetScript({Unavailable()});
+  before_ours_.push_back(Watch(before_));
+  MakeChannel(Policy(2));
+  CallUnary();
+  ASSERT_EQ(before_->calls().size(), 1);
+  EXPECT_THAT(before_->calls()[0].statuses,
+              ElementsAre(grpc::StatusCode::UNAVAILABLE));
+}
+
+TEST_P(InterceptorsTest, BeforeOursSeeOneCallThatWasRefused) {
+  const auto clock = UseManualClock();
+  server_.SetScript({Unavailable()});
+  before_ours_.push_back(Watch(before_));
+  MakeChannelByHand(Policy(1).Breaker("\"consecutiveFailures\": 1"),
+                    ListOf(Watch(after_)));
+  CallUnary();
+  EXPECT_EQ(CallUnary().status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(before_->calls().size(), 2);
+  EXPECT_EQ(after_->calls().size(), 1);
+}
+
+// As a logging interceptor does that knows the service: what is not null is the
+// service's own message.
+TEST_P(InterceptorsTest, MayTakeMessagesForWhatTheyAre) {
+  if (IsGeneric(GetParam())) return;
+  server_.SetScript({Unavailable(), Succeed()});
+  before_ours_.push_back(Watch(before_, /*cast=*/true));
+  MakeChannelByHand(Policy(4), ListOf(Watch(after_, /*cast=*/true)));
+  EXPECT_TRUE(CallText("a text").status.ok());
+  EXPECT_THAT(before_->calls().at(0).replies, ElementsAre("a text"));
+  for (const auto& attempt : after_->calls()) {
+    EXPECT_THAT(attempt.requests, Each("a text"));
+  }
+  EXPECT_THAT(after_->calls().at(1).replies, ElementsAre("a text"));
+}
+
+TEST_P(InterceptorsTest, MayAddMetadataBeforeOurs) {
+  server_.SetScript({Unavailable(), Succeed()});
+  before_ours_.push_back(OnEachBatch([](InterceptorBatchMethods* batch) {
+    if (batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      batch->GetSendInitialMetadata()->emplace("trace", "123");
+    }
+    batch->Proceed();
+  }));
+  MakeChannel(Policy(4));
+  EXPECT_TRUE(CallUnary().status.ok());
+  for (const SeenCall& attempt : server_.seen()) {
+    EXPECT_THAT(attempt.Values("trace"), ElementsAre("123"));
+  }
+}
+
+TEST_P(InterceptorsTest, MayAddMetadataToEachAttempt) {
+  server_.SetScript({Unavailable(), Succeed()});
+  std::atomic<int> span{0};
+  MakeChannelByHand(
+      Policy(4), ListOf(OnEachBatch([&span](InterceptorBatchMethods* batch) {
+        if (batch->QueryInterceptionHookPoint(
+                InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+          batch->GetSendInitialMetadata()->emplace("span",
+                                                   std::to_string(++span));
+        }
+        batch->Proceed();
+      })));
+  EXPECT_TRUE(CallUnary().status.ok());
+  const std::vector<SeenCall> seen = server_.seen();
+  ASSERT_EQ(seen.size(), 2);
+  EXPECT_THAT(seen[0].Values("span"), ElementsAre("1"));
+  EXPECT_THAT(seen[1].Values("span"), ElementsAre("2"));
+}
+
+// gRPC counts interceptors without the factories that made none; its index into
+// the factories is off then, and would find ours again, and again.
+TEST_P(InterceptorsTest, AFactoryThatMakesNoneBeforeOursIsHarmless) {
+  server_.SetScript({Unavailable(), Unavailable(), Succeed()});
+  before_ours_.push_back(NoInterceptor());
+  MakeChannelByHand(Policy(4), ListOf(Watch(after_)));
+  EXPECT_TRUE(CallUnary().status.ok());
+  EXPECT_EQ(server_.calls(), 3);
+  EXPECT_EQ(after_->calls().size(), 3);
+  EXPECT_EQ(Snapshot().calls, 1);
+}
+
+TEST_P(InterceptorsTest, AFactoryThatMakesNoneAfterOursIsHarmless) {
+  server_.SetScript({Unavailable(), Succeed()});
+  before_ours_.push_back(NoInterceptor());
+  before_ours_.push_back(Watch(before_));
+  MakeChannelByHand(Policy(4), ListOf(NoInterceptor(), Watch(after_)));
+  EXPECT_TRUE(CallUnary().status.ok());
+  EXPECT_EQ(server_.calls(), 2);
+  EXPECT_EQ(before_->calls().size(), 1);
+  EXPECT_EQ(after_->calls().size(), 2);
+}
+
+// Answers attempts itself: the first `failures` UNAVAILABLE, then OK.
+class Impostor final : public Interceptor {
+ public:
+  Impostor(bool fails, bool bytes) : fails_(fails), bytes_(bytes) {}
+
+  void Intercept(InterceptorBatchMethods* batch) override {
+    if (batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      batch->Hijack();
+      return;
+    }
+    if (batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::PRE_RECV_MESSAGE)) {
+      if (fails_) {
+        batch->FailHijackedRecvMessage();
+      } else {
+        Fill(batch->GetRecvMessage());
+      }
+    }
+    if (batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::PRE_RECV_STATUS)) {
+      *batch->GetRecvStatus() =
+          fails_ ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "impostor")
+                 : grpc::Status::OK;
+    }
+    batch->Proceed();
+  }
+
+ private:
+  void Fill(void* reply) const {
+    EchoReply filled;
+    filled.set_text("from the impostor");
+    if (!bytes_) {
+      *static_cast<EchoReply*>(reply) = filled;
+      return;
+    }
+    bool own = false;
+    (void)grpc::SerializationTraits<EchoReply>::Serialize(
+        filled, static_cast<grpc::ByteBuffer*>(reply), &own)
+        .ok();
+  }
+
+  const bool fails_;
+  const bool bytes_;
+};
+
+TEST_P(InterceptorsTest, AfterOursMayAnswerAttemptsThemselves) {
+  const bool bytes = IsGeneric(GetParam());
+  // Of an answer that never came by the wire nobody can tell whether it has
+  // headers; where those commit the call, it gets no second chance.
+  const int failures = HeadersCommit(GetParam()) ? 0 : 2;
+  std::atomic<int> attempts{0};
+  const auto counts_hijacked = [&](InterceptorBatchMethods* batch) {
+    if (batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      ++attempts;
+    }
+    batch->Proceed();
+  };
+  std::atomic<int> made{-1};  // the caller's own call has one that never runs
+  MakeChannelByHand(Policy(4),
+                    ListOf(OnEachBatch(counts_hijacked),
+                           MakeEach([&, bytes, failures](ClientRpcInfo*) {
+                             return new Impostor(made++ < failures, bytes);
+                           })));
+  const CallResult result = CallUnary();
+  EXPECT_TRUE(result.status.ok()) << result.status.error_message();
+  EXPECT_EQ(result.text, "from the impostor");
+  EXPECT_EQ(attempts, failures + 1);
+  EXPECT_EQ(server_.calls(), 0);
+}
+
+// Lets every batch go on later, from a thread of its own.
+class Delayer {
+ public:
+  Delayer() : thread_([this] { Run(); }) {}
+  ~Delayer() {
+    {
+      absl::MutexLock lock(&mu_);
+      stopping_ = true;
+    }
+    thread_.join();
+  }
+
+  std::unique_ptr<ClientInterceptorFactoryInterface> Factory() {
+    return OnEachBatch([this](InterceptorBatchMethods* batch) {
+      if (batch->QueryInterceptionHookPoint(
+              InterceptionHookPoints::PRE_SEND_CANCEL)) {
+        batch->Proceed();
+        return;
+      }
+      absl::MutexLock lock(&mu_);
+      waiting_.push_back(batch);
+    });
+  }
+
+ private:
+  void Run() {
+    const auto work = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return stopping_ || !waiting_.empty();
+    };
+    for (;;) {
+      mu_.LockWhen(absl::Condition(&work));
+      if (waiting_.empty()) {
+        mu_.Unlock();
+        return;
+      }
+      InterceptorBatchMethods* const batch = waiting_.front();
+      waiting_.pop_front();
+      mu_.Unlock();
+      batch->Proceed();
+    }
+  }
+
+  absl::Mutex mu_;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::deque<InterceptorBatchMethods*> waiting_ ABSL_GUARDED_BY(mu_);
+  std::thread thread_;
+};
+
+TEST_P(InterceptorsTest, BeforeOursMayGoOnFromAnotherThread) {
+  Delayer delayer;
+  server_.SetScript({Unavailable(), Unavailable(), Succeed()});
+  before_ours_.push_back(delayer.Factory());
+  MakeChannel(Policy(4));
+  const CallResult result = CallUnary();
+  EXPECT_TRUE(result.status.ok()) << result.status.error_message();
+  EXPECT_EQ(result.text, "hi");
+  EXPECT_EQ(server_.calls(), 3);
+}
+
+TEST_P(InterceptorsTest, AfterOursMayGoOnFromAnotherThread) {
+  Delayer delayer;
+  server_.SetScript({Unavailable(), Unavailable(), Succeed()});
+  MakeChannelByHand(Policy(4), ListOf(delayer.Factory()));
+  const CallResult result = CallUnary();
+  EXPECT_TRUE(result.status.ok()) << result.status.error_message();
+  EXPECT_EQ(result.text, "hi");
+  EXPECT_EQ(server_.calls(), 3);
+}
+
+TEST_P(InterceptorsTest, ACancellationPassesThemAll) {
+  Delayer delayer;
+  server_.SetScript({Hold()});
+  before_ours_.push_back(Watch(before_));
+  before_ours_.push_back(delayer.Factory());
+  MakeChannelByHand(Policy(4), ListOf(Watch(after_)));
+  grpc::ClientContext context;
+  StartedCall call = StartUnary(&context);
+  ASSERT_TRUE(server_.AwaitCalls(1));
+  context.TryCancel();
+  EXPECT_EQ(call.Await().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_THAT(before_->calls().at(0).statuses,
+              ElementsAre(grpc::StatusCode::CANCELLED));
+}
+
+// Field case 19: a wrapped context must not be shared between calls.
+TEST_P(InterceptorsTest, ACancelledCallLeavesNothingBehindForTheNext) {
+  before_ours_.push_back(Watch(before_));
+  MakeChannelByHand(Policy(4), ListOf(Watch(after_)));
+  for (int i = 0; i < 3; ++i) {
+    grpc::ClientContext context;
+    context.TryCancel();
+    EXPECT_EQ(CallUnary(&context).status.error_code(),
+              grpc::StatusCode::CANCELLED);
+    EXPECT_TRUE(CallUnary().status.ok());
+  }
+}
+
+}  // namespace
+}  // namespace retry_guard::end2end
