@@ -9,6 +9,7 @@ build_packages=(
   libabsl-dev rapidjson-dev
 )
 test_packages=(libgtest-dev libgmock-dev)
+fuzz_packages=(clang libclang-rt-14-dev)
 
 say() { printf '== %s\n' "$*" >&2; }
 

@@ -19,9 +19,10 @@ namespace storm {
 std::vector<absl::Duration> MakeSchedule(double per_second,
                                          absl::Duration length, uint64_t seed);
 
-// Starts one request and returns at once; `done` is called once, from any
-// thread, with what the caller would see.
+// Called once, from any thread, with what the caller of a request would see.
 using Done = std::function<void(const grpc::Status&)>;
+
+// Starts one request and returns at once.
 using Send = std::function<void(Done done)>;
 
 // Thread-safe; for the progress line.

@@ -176,20 +176,29 @@ const std::vector<std::string_view>& ModeNames() {
   return *names;
 }
 
-Send MakeSender(std::string_view mode, const std::string& address) {
+Client::Client(std::string_view mode, const std::string& address) {
   const auto* found =
       std::find_if(std::begin(kModes), std::end(kModes),
                    [mode](const Mode& each) { return each.name == mode; });
   if (found == std::end(kModes)) {
     throw std::invalid_argument("unknown mode " + std::string(mode));
   }
-  const std::shared_ptr<grpc::Channel> channel = found->make_channel(address);
-  if (!channel->WaitForConnected(
+  call_ = found->call;
+  channel_ = found->make_channel(address);
+  stub_ = pb::Backend::NewStub(channel_);
+  if (!channel_->WaitForConnected(
           absl::ToChronoTime(absl::Now() + absl::Seconds(5)))) {
     throw std::runtime_error("cannot connect to the backend");
   }
-  const Stub stub = pb::Backend::NewStub(channel);
-  return [stub, call = found->call](Done done) { call(stub, std::move(done)); };
 }
+
+Client::~Client() {
+  // A callback that has just told its answer may still hold the channel for a
+  // moment, and gRPC 1.51 aborts when the last one goes on a callback thread.
+  stub_.reset();
+  while (channel_.use_count() > 1) absl::SleepFor(absl::Milliseconds(1));
+}
+
+void Client::Call(Done done) const { call_(stub_, std::move(done)); }
 
 }  // namespace storm

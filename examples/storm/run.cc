@@ -111,7 +111,7 @@ ModeRun RunMode(const Scenario& scenario, const std::string& mode,
   BackendProcess backend(scenario.seed);
   SetServiceTime(backend.page(), kServiceTime);
   backend.Start();
-  const Send send = MakeSender(mode, backend.address());
+  const Client client(mode, backend.address());
   const std::vector<absl::Duration> schedule =
       MakeSchedule(kRequestsPerSecond, scenario.phases.End(), scenario.seed);
 

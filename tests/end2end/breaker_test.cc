@@ -137,10 +137,10 @@ TEST_P(BreakerTest, ARefusalSaysWhyAndSendsNothingAndCostsNothing) {
                          absl::ToInt64Milliseconds(delay), " ms"));
   EXPECT_EQ(result.text, UntouchedReply(GetParam()));
   EXPECT_THAT(context.GetServerInitialMetadata(), IsEmpty());
-  EXPECT_THAT(
-      seen_->decisions(),
-      ElementsAre(AllOf(OfAttempt(0), Returns(Reason::kBreakerOpen,
-                                              absl::StatusCode::kUnavailable))));
+  EXPECT_THAT(seen_->decisions(),
+              ElementsAre(AllOf(OfAttempt(0),
+                                Returns(Reason::kBreakerOpen,
+                                        absl::StatusCode::kUnavailable))));
   EXPECT_THAT(seen_->attempts(), IsEmpty());
   const GuardSnapshot after = Snapshot();
   EXPECT_EQ(after.calls, before.calls);
@@ -162,9 +162,9 @@ TEST_P(BreakerTest, AFailedProbeOpensItForTwiceAsLongUpToTheCap) {
                                 Le(absl::Seconds(1.2 * seconds))));
     clock_->Advance(open_for);
   }
-  EXPECT_THAT(seen_->breaker_changes(),
-              ElementsAre(kProbes, kReopens, kProbes, kReopens, kProbes,
-                          kReopens));
+  EXPECT_THAT(
+      seen_->breaker_changes(),
+      ElementsAre(kProbes, kReopens, kProbes, kReopens, kProbes, kReopens));
 }
 
 TEST_P(BreakerTest, AProbeIsNeverRetried) {
@@ -181,9 +181,8 @@ TEST_P(BreakerTest, AProbeIsNeverRetried) {
   clock_->Advance(Refused());
   seen_->Clear();
   CallText("trip");
-  EXPECT_THAT(
-      seen_->decisions(),
-      ElementsAre(AllOf(OfAttempt(1), Returns(Reason::kBreakerOpen))));
+  EXPECT_THAT(seen_->decisions(),
+              ElementsAre(AllOf(OfAttempt(1), Returns(Reason::kBreakerOpen))));
 }
 
 TEST_P(BreakerTest, ARetryThatWaitsWhileItOpensReturnsTheLastAnswer) {
@@ -225,8 +224,7 @@ TEST_P(BreakerTest, AProbeThatTheServerCancelsFreesItsSlotAtOnce) {
   Make();
   TripAndWait();
   server_.SetScriptFor("probe", {Fail(grpc::StatusCode::CANCELLED)});
-  EXPECT_EQ(CallText("probe").status.error_code(),
-            grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(CallText("probe").status.error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_EQ(Snapshot().breaker_state, BreakerState::kHalfOpen);
   EXPECT_TRUE(CallUnary().status.ok());
   EXPECT_THAT(seen_->breaker_changes(), ElementsAre(kProbes, kCloses));
@@ -236,8 +234,7 @@ TEST_P(BreakerTest, AnyAnswerThatIsNoFailureClosesIt) {
   Make();
   TripAndWait();
   server_.SetScriptFor("probe", {Fail(grpc::StatusCode::NOT_FOUND)});
-  EXPECT_EQ(CallText("probe").status.error_code(),
-            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(CallText("probe").status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(Snapshot().breaker_state, BreakerState::kClosed);
 }
 

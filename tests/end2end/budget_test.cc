@@ -75,8 +75,11 @@ TEST_P(BudgetTest, TwoCallsAtOnceBothGetTheirRetries) {
 TEST_P(BudgetTest, RefillsWithTime) {
   const auto clock = UseManualClock();
   server_.SetScript({Unavailable()});
-  MakeChannel(Policy(2).NoBreaker().Guard("\"jitter\": \"FULL\"").Budget(
-      "\"ratio\": 0, \"minRetries\": 1, \"window\": \"10s\""));
+  MakeChannel(
+      Policy(2)
+          .NoBreaker()
+          .Guard("\"jitter\": \"FULL\"")
+          .Budget("\"ratio\": 0, \"minRetries\": 1, \"window\": \"10s\""));
   const auto call = [&] {
     grpc::ClientContext context;
     StartedCall started = StartUnary(&context);

@@ -105,9 +105,9 @@ TEST_P(CancelTest, DuringBackoffEndsItAtOnceAndGivesTheTokenBack) {
   EXPECT_EQ(server_.calls(), 1);
   EXPECT_THAT(
       seen_->decisions(),
-      ElementsAre(Retries(), AllOf(OfAttempt(1),
-                                   Returns(Reason::kCallerCancelled,
-                                           absl::StatusCode::kCancelled))));
+      ElementsAre(Retries(),
+                  AllOf(OfAttempt(1), Returns(Reason::kCallerCancelled,
+                                              absl::StatusCode::kCancelled))));
   EXPECT_EQ(Snapshot().attempts, 1);
 }
 

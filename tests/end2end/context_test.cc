@@ -40,8 +40,7 @@ class ContextTest : public EndToEndTest {
       grpc::ClientContext context;
       setup(&context);
       server_.SetScript({Succeed()});
-      EXPECT_TRUE(
-          Call(GetParam(), BareChannel(), &context, text).status.ok());
+      EXPECT_TRUE(Call(GetParam(), BareChannel(), &context, text).status.ok());
       both.bare = server_.seen().at(0);
     }
     server_.SetScript({Unavailable(), Unavailable(), Succeed()});
@@ -101,8 +100,8 @@ TEST_P(ContextTest, TheDeadlineReachesEveryAttempt) {
     // gRPC rounds up on the wire, and a message takes its time.
     const absl::Duration difference =
         absl::FromChrono(attempt.deadline - deadline);
-    EXPECT_THAT(difference, AllOf(Gt(absl::Milliseconds(-10)),
-                                  Le(absl::Seconds(5))));
+    EXPECT_THAT(difference,
+                AllOf(Gt(absl::Milliseconds(-10)), Le(absl::Seconds(5))));
   }
 }
 
@@ -157,9 +156,8 @@ class Tokens final : public grpc::MetadataCredentialsPlugin {
 
 class CredentialsTest : public EndToEndTest {
  protected:
-  ScriptedServer secure_{
-      {Unavailable(), Unavailable(), Succeed()},
-      grpc::experimental::LocalServerCredentials(LOCAL_TCP)};
+  ScriptedServer secure_{{Unavailable(), Unavailable(), Succeed()},
+                         grpc::experimental::LocalServerCredentials(LOCAL_TCP)};
 };
 RETRY_GUARD_IN_EVERY_STYLE(CredentialsTest);
 
@@ -240,8 +238,9 @@ class WaitForReadyTest : public EndToEndTest {
   }
 
   static std::string WaitingPolicy() {
-    return Policy(2).Guard("\"maxAttempts\": 1").Method(
-        "\"waitForReady\": true");
+    return Policy(2)
+        .Guard("\"maxAttempts\": 1")
+        .Method("\"waitForReady\": true");
   }
 
   const ClosedPort port_;

@@ -42,11 +42,11 @@ TEST_P(DeadlineTest, ABackoffThatDoesNotFitIsRefusedAtOnceWithTheRealStatus) {
   EXPECT_EQ(result.status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(result.status.error_message(), "busy");
   EXPECT_EQ(server_.calls(), 1);
-  EXPECT_THAT(seen_->decisions(),
-              ElementsAre(AllOf(
-                  Returns(Reason::kDeadlineTooClose,
-                          absl::StatusCode::kUnavailable),
-                  Field(&RecordedDecision::remaining, Gt(absl::Seconds(0))))));
+  EXPECT_THAT(
+      seen_->decisions(),
+      ElementsAre(AllOf(
+          Returns(Reason::kDeadlineTooClose, absl::StatusCode::kUnavailable),
+          Field(&RecordedDecision::remaining, Gt(absl::Seconds(0))))));
   EXPECT_EQ(Snapshot().budget_left, 10);  // the refusal cost no token
 }
 
@@ -122,9 +122,10 @@ TEST_P(DeadlineTest, ADeadlineThatPassesDuringBackoffReturnsTheLastAnswer) {
   EXPECT_EQ(context.GetServerTrailingMetadata().count("trailing"), 1);
   EXPECT_EQ(call.text(), UntouchedReply(GetParam()));
   EXPECT_EQ(server_.calls(), 1);
-  EXPECT_THAT(seen_->decisions(),
-              ElementsAre(Retries(), AllOf(OfAttempt(1),
-                                           Returns(Reason::kDeadlineTooClose))));
+  EXPECT_THAT(
+      seen_->decisions(),
+      ElementsAre(Retries(),
+                  AllOf(OfAttempt(1), Returns(Reason::kDeadlineTooClose))));
   // The window of the budget is over as well.
   EXPECT_EQ(Snapshot().budget_left, 10);
   EXPECT_EQ(Snapshot().retries, 0);
@@ -136,9 +137,9 @@ TEST_P(DeadlineTest, ADeadlineInThePastSendsNothing) {
     seen_->Clear();
     const CallResult result = CallWithin(-ago);
     EXPECT_EQ(result.status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
-    EXPECT_THAT(seen_->decisions(),
-                ElementsAre(AllOf(OfAttempt(0),
-                                  Returns(Reason::kDeadlineTooClose))));
+    EXPECT_THAT(
+        seen_->decisions(),
+        ElementsAre(AllOf(OfAttempt(0), Returns(Reason::kDeadlineTooClose))));
   }
   grpc::ClientContext context;
   context.set_deadline(gpr_inf_past(GPR_CLOCK_REALTIME));
@@ -160,11 +161,10 @@ TEST_P(DeadlineTest, ADeadlineOfAnyClockIsUnderstood) {
         gpr_time_add(gpr_now(clock), gpr_time_from_seconds(20, GPR_TIMESPAN)));
     EXPECT_EQ(CallUnary(&context).status.error_code(),
               grpc::StatusCode::UNAVAILABLE);
-    EXPECT_THAT(
-        seen_->decisions(),
-        ElementsAre(AllOf(
-            Returns(Reason::kDeadlineTooClose),
-            Field(&RecordedDecision::remaining, Le(absl::Seconds(20))))));
+    EXPECT_THAT(seen_->decisions(),
+                ElementsAre(AllOf(Returns(Reason::kDeadlineTooClose),
+                                  Field(&RecordedDecision::remaining,
+                                        Le(absl::Seconds(20))))));
   }
 }
 
@@ -243,9 +243,8 @@ TEST_P(AttemptTimeoutTest, AnAttemptThatMayHaveBeenExecutedIsNotRepeated) {
 
 TEST_P(AttemptTimeoutTest, UnlessTheConfigListsItsCode) {
   server_.SetScript({Hold(), Succeed()});
-  MakeChannel(Policy(10)
-                  .Guard(kTimeout)
-                  .Codes("\"UNAVAILABLE\", \"DEADLINE_EXCEEDED\""));
+  MakeChannel(Policy(10).Guard(kTimeout).Codes(
+      "\"UNAVAILABLE\", \"DEADLINE_EXCEEDED\""));
   EXPECT_TRUE(CallUnary().status.ok());
   EXPECT_GE(server_.calls(), 2);
 }

@@ -47,9 +47,8 @@ std::string EndToEndTest::Target() const {
 
 void EndToEndTest::MakeChannel(const std::string& service_config,
                                grpc::ChannelArguments arguments) {
-  auto channel =
-      CreateChannel(Target(), credentials_, Options(service_config),
-                    std::move(arguments), std::move(before_ours_));
+  auto channel = CreateChannel(Target(), credentials_, Options(service_config),
+                               std::move(arguments), std::move(before_ours_));
   ASSERT_TRUE(channel.ok()) << channel.status();
   channel_ = *std::move(channel);
 }

@@ -153,7 +153,7 @@ inline std::string StyleParamName(const ::testing::TestParamInfo<Style>& info) {
 }
 
 // For a test suite that runs in every style.
-#define RETRY_GUARD_IN_EVERY_STYLE(Suite)                                  \
+#define RETRY_GUARD_IN_EVERY_STYLE(Suite)                                   \
   INSTANTIATE_TEST_SUITE_P(Styles, Suite, ::testing::ValuesIn(AllStyles()), \
                            StyleParamName)
 

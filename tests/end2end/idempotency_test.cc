@@ -53,8 +53,8 @@ TEST_P(IdempotencyTest, WithoutARetryPolicyOnlyWhatIsSafeIsRepeated) {
 
 TEST_P(IdempotencyTest, TheConfigCanVouchForAMethod) {
   server_.SetScript({Unavailable(), Succeed()});
-  MakeChannel(Policy::WithoutRetryPolicy().Guard(
-      "\"idempotency\": \"IDEMPOTENT\""));
+  MakeChannel(
+      Policy::WithoutRetryPolicy().Guard("\"idempotency\": \"IDEMPOTENT\""));
   EXPECT_TRUE(CallUnary().status.ok());
 }
 
@@ -80,15 +80,13 @@ TEST_P(IdempotencyTest, AKeyIsTheSameOnEveryAttemptAndNewForEveryCall) {
 
 TEST_P(IdempotencyTest, AKeyMakesACallSafe) {
   server_.SetScript({Unavailable(), Succeed()});
-  MakeChannel(
-      Policy::WithoutRetryPolicy().Guard("\"idempotencyKey\": true"));
+  MakeChannel(Policy::WithoutRetryPolicy().Guard("\"idempotencyKey\": true"));
   EXPECT_TRUE(CallUnary().status.ok());
 }
 
 TEST_P(IdempotencyTest, TheCallersOwnKeyIsKept) {
   server_.SetScript({Unavailable(), Succeed()});
-  MakeChannel(
-      Policy::WithoutRetryPolicy().Guard("\"idempotencyKey\": true"));
+  MakeChannel(Policy::WithoutRetryPolicy().Guard("\"idempotencyKey\": true"));
   grpc::ClientContext context;
   context.AddMetadata("idempotency-key", "mine");
   EXPECT_TRUE(CallUnary(&context).status.ok());

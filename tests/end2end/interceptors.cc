@@ -36,7 +36,8 @@ class Watcher final : public Interceptor {
           static_cast<const EchoRequest*>(batch->GetSendMessage());
       sightings_->Update(call_, [&](auto& call) {
         ++call.messages_sent;
-        if (cast_ && request != nullptr) call.requests.push_back(request->text());
+        if (cast_ && request != nullptr)
+          call.requests.push_back(request->text());
       });
     }
     if (batch->QueryInterceptionHookPoint(

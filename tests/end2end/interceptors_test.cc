@@ -156,7 +156,7 @@ TEST_P(InterceptorsTest, AFactoryThatMakesNoneAfterOursIsHarmless) {
   EXPECT_EQ(after_->calls().size(), 2);
 }
 
-// Answers attempts itself: the first `failures` UNAVAILABLE, then OK.
+// Answers an attempt itself: UNAVAILABLE or OK.
 class Impostor final : public Interceptor {
  public:
   Impostor(bool fails, bool bytes) : fails_(fails), bytes_(bytes) {}

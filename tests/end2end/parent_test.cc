@@ -168,8 +168,7 @@ TEST_P(ParentTest, EveryAttemptHasTheParentsDeadline) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::seconds(30));
-    EXPECT_TRUE(
-        Call(Style::kSync, middle->ChannelTo(), &context).status.ok());
+    EXPECT_TRUE(Call(Style::kSync, middle->ChannelTo(), &context).status.ok());
     const std::vector<SeenCall> seen = server_.seen();
     EXPECT_EQ(seen.size(), 3);
     for (const SeenCall& attempt : seen) {
@@ -185,8 +184,7 @@ TEST_P(ParentTest, WithoutADeadlineEveryAttemptHasNone) {
     MakeChannel(Policy(4));
     const auto middle = Serve(kind, Forward());
     grpc::ClientContext context;
-    EXPECT_TRUE(
-        Call(Style::kSync, middle->ChannelTo(), &context).status.ok());
+    EXPECT_TRUE(Call(Style::kSync, middle->ChannelTo(), &context).status.ok());
     for (const SeenCall& attempt : server_.seen()) {
       EXPECT_EQ(attempt.time_left(), absl::InfiniteDuration());
     }
@@ -259,8 +257,7 @@ TEST_P(ParentTest, ThatHasEndedCancelsABackoffThatItLeftBehind) {
     const auto middle =
         Serve(kind, LeaveBehind([&] { return clock->AwaitTimers(1); }));
     grpc::ClientContext context;
-    EXPECT_TRUE(
-        Call(Style::kSync, middle->ChannelTo(), &context).status.ok());
+    EXPECT_TRUE(Call(Style::kSync, middle->ChannelTo(), &context).status.ok());
     EXPECT_EQ(behind_->Await().error_code(), grpc::StatusCode::CANCELLED);
     EXPECT_EQ(server_.calls(), 1);
   }
@@ -275,8 +272,7 @@ TEST_P(ParentTest, ThatHasEndedCancelsAttemptsThatStartLater) {
     const auto middle =
         Serve(kind, LeaveBehind([&] { return server_.AwaitCalls(1); }));
     grpc::ClientContext context;
-    EXPECT_TRUE(
-        Call(Style::kSync, middle->ChannelTo(), &context).status.ok());
+    EXPECT_TRUE(Call(Style::kSync, middle->ChannelTo(), &context).status.ok());
     EXPECT_EQ(behind_->Await().error_code(), grpc::StatusCode::CANCELLED);
     EXPECT_EQ(server_.calls(), 1);
   }

@@ -55,9 +55,9 @@ class PushbackTest : public EndToEndTest {
 RETRY_GUARD_IN_EVERY_STYLE(PushbackTest);
 
 TEST_P(PushbackTest, APositiveOneSetsTheDelay) {
-  EXPECT_EQ(WaitAfter(PushBack("7000"),
-                      Policy(4).Guard("\"pushbackJitter\": 0")),
-            absl::Seconds(7));
+  EXPECT_EQ(
+      WaitAfter(PushBack("7000"), Policy(4).Guard("\"pushbackJitter\": 0")),
+      absl::Seconds(7));
 }
 
 TEST_P(PushbackTest, IsNeverShortenedAndStretchedByAFifthAtMost) {
@@ -171,8 +171,8 @@ TEST_P(PushbackTest, RetryInfoInTheDetailsSetsTheDelay) {
 TEST_P(PushbackTest, RetryInfoNeverShortensTheBackoff) {
   const Reaction reaction =
       Fail(grpc::StatusCode::UNAVAILABLE, "busy", RetryInfo(3));
-  EXPECT_EQ(WaitAfter(reaction, Policy(4).Backoff("5s").Guard(
-                                    "\"pushbackJitter\": 0")),
+  EXPECT_EQ(WaitAfter(reaction,
+                      Policy(4).Backoff("5s").Guard("\"pushbackJitter\": 0")),
             absl::Seconds(5));
 }
 

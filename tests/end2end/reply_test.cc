@@ -52,7 +52,9 @@ TEST_P(ReplyTest, ThatCannotBeDecodedIsRepeatedIfInternalIs) {
         Policy(4).Codes("\"INTERNAL\""));
   const CallResult result = CallUnary();
   EXPECT_TRUE(result.status.ok()) << result.status.error_message();
-  if (!IsGeneric(GetParam())) EXPECT_EQ(result.text, "good");
+  if (!IsGeneric(GetParam())) {
+    EXPECT_EQ(result.text, "good");
+  }
 }
 
 TEST_P(ReplyTest, WithoutAMessageIsNoSuccess) {
@@ -103,9 +105,8 @@ TEST(UnknownReplyTest, AReusedByteBufferPassesThroughWithoutRetries) {
   options.observers = {seen};
   options.guard = Guard::Create();
   options.service_config_json = Policy(4);
-  const auto channel =
-      CreateChannel(server.address(), grpc::InsecureChannelCredentials(),
-                    options);
+  const auto channel = CreateChannel(
+      server.address(), grpc::InsecureChannelCredentials(), options);
   ASSERT_TRUE(channel.ok());
   grpc::GenericStub stub(*channel);
   const grpc::Slice nothing;
@@ -134,9 +135,8 @@ TEST(UnknownReplyTest, IsRetriedIfTheCodecSaysWhatItIs) {
   InterceptorOptions options;
   options.codec = MessageCodec::kByteBuffer;
   options.service_config_json = Policy(4);
-  const auto channel =
-      CreateChannel(server.address(), grpc::InsecureChannelCredentials(),
-                    options);
+  const auto channel = CreateChannel(
+      server.address(), grpc::InsecureChannelCredentials(), options);
   ASSERT_TRUE(channel.ok());
   grpc::GenericStub stub(*channel);
   const grpc::Slice nothing;

@@ -84,11 +84,10 @@ TEST_P(RetryTest, ExhaustedAttemptsReturnTheLastAnswerWhole) {
   std::vector<Reaction> script;
   for (const std::string n : {"1", "2", "3"}) {
     script.push_back(WithTrailing(
-        WithTrailing(
-            WithTrailing(Fail(grpc::StatusCode::UNAVAILABLE, "message " + n,
-                              "details " + n),
-                         "which", n),
-            "bytes-bin", std::string("\0\xff", 2) + n),
+        WithTrailing(WithTrailing(Fail(grpc::StatusCode::UNAVAILABLE,
+                                       "message " + n, "details " + n),
+                                  "which", n),
+                     "bytes-bin", std::string("\0\xff", 2) + n),
         "which", "again " + n));
   }
   server_.SetScript(script);
@@ -120,11 +119,11 @@ TEST_P(RetryTest, OnlyTheAnswersMetadataIsVisibleAndWhole) {
   server_.SetScript(
       {WithTrailing(Unavailable(), "from", "the failure"),
        WithTrailing(
-           WithTrailing(WithTrailing(WithInitial(WithInitial(Succeed(), "first",
-                                                             large),
-                                                 "first-bin", "\x01\x02"),
-                                     "from", "the success"),
-                        "from", "the success as well"),
+           WithTrailing(
+               WithTrailing(WithInitial(WithInitial(Succeed(), "first", large),
+                                        "first-bin", "\x01\x02"),
+                            "from", "the success"),
+               "from", "the success as well"),
            "large", large)});
   MakeChannel(Policy(4));
   grpc::ClientContext context;
@@ -135,17 +134,16 @@ TEST_P(RetryTest, OnlyTheAnswersMetadataIsVisibleAndWhole) {
   EXPECT_EQ(initial.count("first-bin"), 1);
   EXPECT_EQ(initial.find("first-bin")->second, "\x01\x02");
   const Metadata trailing = Copy(context.GetServerTrailingMetadata());
-  EXPECT_THAT(trailing,
-              ElementsAre(std::pair("from", "the success"),
-                          std::pair("from", "the success as well"),
-                          std::pair("large", large)));
+  EXPECT_THAT(trailing, ElementsAre(std::pair("from", "the success"),
+                                    std::pair("from", "the success as well"),
+                                    std::pair("large", large)));
 }
 
 // gRFC A6 commits at headers. Here they commit only a call whose application
 // may have seen them.
 TEST_P(RetryTest, HeadersCommitACallOnlyIfTheCallerCanSeeThem) {
-  server_.SetScript({WithInitial(Unavailable("after headers"), "early", "1"),
-                     Succeed()});
+  server_.SetScript(
+      {WithInitial(Unavailable("after headers"), "early", "1"), Succeed()});
   MakeChannel(Policy(4));
   grpc::ClientContext context;
   const CallResult result = CallUnary(&context);
@@ -173,9 +171,8 @@ TEST_P(RetryTest, AFailuresInitialMetadataReachesTheCaller) {
 }
 
 TEST_P(RetryTest, WhatHeldForOneAttemptDoesNotHoldForTheNext) {
-  server_.SetScript(
-      {WithTrailing(Unavailable(), "grpc-retry-pushback-ms", "0"),
-       Fail(grpc::StatusCode::INTERNAL, "broken"), Succeed()});
+  server_.SetScript({WithTrailing(Unavailable(), "grpc-retry-pushback-ms", "0"),
+                     Fail(grpc::StatusCode::INTERNAL, "broken"), Succeed()});
   MakeChannel(Policy(4));
   const CallResult result = CallUnary();
   EXPECT_EQ(result.status.error_code(), grpc::StatusCode::INTERNAL);
@@ -213,9 +210,9 @@ TEST_P(RetryTest, AnUnknownCodeCountsAsUnknown) {
   const CallResult bare = Call(GetParam(), BareChannel(), &context);
   EXPECT_EQ(result.status.error_code(), bare.status.error_code());
   EXPECT_EQ(result.status.error_message(), "odd");
-  EXPECT_THAT(seen_->decisions(),
-              ElementsAre(Returns(Reason::kNotRetryable,
-                                  absl::StatusCode::kUnknown)));
+  EXPECT_THAT(
+      seen_->decisions(),
+      ElementsAre(Returns(Reason::kNotRetryable, absl::StatusCode::kUnknown)));
 }
 
 TEST_P(RetryTest, AnUnknownCodeIsRetriedWhereUnknownIs) {
@@ -318,9 +315,8 @@ TEST_P(RetryTest, ALameChannelGivesItsOwnStatus) {
 }
 
 TEST_P(RetryTest, ABadPolicyMakesNoChannel) {
-  const auto channel = CreateChannel(
-      server_.address(), grpc::InsecureChannelCredentials(),
-      [] {
+  const auto channel =
+      CreateChannel(server_.address(), grpc::InsecureChannelCredentials(), [] {
         InterceptorOptions options;
         options.service_config_json =
             R"({"methodConfig": [{"retryPolicy": {"maxAttempts": "two"}}]})";

@@ -206,8 +206,8 @@ class ScriptedServer::Service final : public EchoService::CallbackService {
     absl::MutexLock lock(&mu_);
     const auto own = scripts_.find(text);
     Script& script = own == scripts_.end() ? script_ : own->second;
-    return script.reactions[std::min(script.next++,
-                                     script.reactions.size() - 1)];
+    return script
+        .reactions[std::min(script.next++, script.reactions.size() - 1)];
   }
 
   // True if it was held: then whoever forgets it must finish it.
@@ -324,8 +324,7 @@ class RawServer::Service final : public grpc::CallbackGenericService {
       grpc::GenericCallbackServerContext* /*context*/) override {
     absl::MutexLock lock(&mu_);
     const int index = calls_++;
-    return new Reactor(
-        script_[std::min<size_t>(index, script_.size() - 1)]);
+    return new Reactor(script_[std::min<size_t>(index, script_.size() - 1)]);
   }
 
   int calls() const {

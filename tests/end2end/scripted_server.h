@@ -80,11 +80,10 @@ class ScriptedServer {
  public:
   // Answers call number n (from 0) with script[n], later ones with the last
   // entry. OK replies echo the request's text. Port 0: any.
-  explicit ScriptedServer(
-      std::vector<Reaction> script = {Succeed()},
-      const std::shared_ptr<grpc::ServerCredentials>& credentials =
-          grpc::InsecureServerCredentials(),
-      int port = 0);
+  explicit ScriptedServer(std::vector<Reaction> script = {Succeed()},
+                          const std::shared_ptr<grpc::ServerCredentials>&
+                              credentials = grpc::InsecureServerCredentials(),
+                          int port = 0);
   ~ScriptedServer();
 
   std::string address() const;

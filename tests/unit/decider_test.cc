@@ -256,7 +256,6 @@ TEST_F(DeciderTest, RefusedStreamIsSentAgainAtOnceWhoeverOwnsRetries) {
   policy_.layer = Layer::kNever;
   policy_.max_attempts = 1;
   terms_.another_layer_owns = true;
-  terms_.core_retries = true;
   const Ruling ruling = Decide();
   EXPECT_TRUE(ruling.retry());
   EXPECT_TRUE(ruling.resend);
@@ -278,6 +277,16 @@ TEST_F(DeciderTest, RefusedStreamIsSentAgainOncePerCall) {
   // Not a second time where retries are not ours.
   terms_.another_layer_owns = true;
   EXPECT_EQ(Decide().reason, Reason::kAnotherLayerRetries);
+}
+
+TEST_F(DeciderTest, TheResendKeepsToTheKillSwitchAndLeavesCoreItsOwn) {
+  outcome_.event = TransportEvent::kRefused;
+  end_.retries_enabled = false;
+  EXPECT_EQ(Refusal(), Reason::kDisabled);
+  end_.retries_enabled = true;
+  // Core re-sends a refused stream itself where its retries are on.
+  terms_.core_retries = true;
+  EXPECT_EQ(Refusal(), Reason::kCoreRetries);
 }
 
 TEST_F(DeciderTest, TheResendIsNoAttemptOfMaxAttempts) {

@@ -6,10 +6,18 @@
 #include "retry_guard/rpc_status.pb.h"
 
 namespace retry_guard::internal {
+namespace {
+
+constexpr int64_t kMostSeconds = 315576000000;
+
+}  // namespace
 
 grpc::Status WithRetryInfo(grpc::StatusCode code, const std::string& message,
                            absl::Duration delay) {
-  const absl::Duration wait = std::max(delay, absl::ZeroDuration());
+  // What a protobuf Duration can hold.
+  const absl::Duration wait =
+      std::clamp(delay, absl::ZeroDuration(),
+                 absl::Seconds(kMostSeconds) + absl::Nanoseconds(999999999));
   wire::RetryInfo info;
   absl::Duration rest;
   info.mutable_retry_delay()->set_seconds(

@@ -11,7 +11,7 @@
 namespace retry_guard {
 
 constexpr absl::string_view AbslView(std::string_view text) {
-  return absl::string_view(text.data(), text.size());
+  return {text.data(), text.size()};
 }
 
 }  // namespace retry_guard

@@ -11,11 +11,16 @@ Ruling Stop(Reason reason) {
   return ruling;
 }
 
-// Line 7: whose business the retries of this call are.
-std::optional<Reason> NotOurs(const CallTerms& terms, bool retries_enabled) {
+// Line 7: whose business the retries of this call are. A re-send is ours even
+// where the retries are another layer's: nobody else can tell that the stream
+// was refused.
+std::optional<Reason> NotOurs(const CallTerms& terms, bool retries_enabled,
+                              bool resend) {
   if (!retries_enabled) return Reason::kDisabled;
-  if (terms.another_layer_owns) return Reason::kAnotherLayerRetries;
-  if (terms.policy->layer == Layer::kNever) return Reason::kLayerNever;
+  if (!resend && terms.another_layer_owns) return Reason::kAnotherLayerRetries;
+  if (!resend && terms.policy->layer == Layer::kNever) {
+    return Reason::kLayerNever;
+  }
   if (terms.core_retries) return Reason::kCoreRetries;
   return std::nullopt;
 }
@@ -64,10 +69,8 @@ Ruling DecideAfterAttempt(const CallTerms& terms, CallProgress& progress,
       outcome.event == TransportEvent::kRefused && !progress.resent;
 
   // 7
-  if (!resend) {
-    if (auto reason = NotOurs(terms, end.retries_enabled)) {
-      return Stop(*reason);
-    }
+  if (auto reason = NotOurs(terms, end.retries_enabled, resend)) {
+    return Stop(*reason);
   }
   // 8
   if (end.was_probe || !end.breaker_closed) return Stop(Reason::kBreakerOpen);
@@ -111,7 +114,7 @@ std::optional<Reason> RefuseBeforeAttempt(const CallTerms& terms, bool is_retry,
 
 bool OwnsRetries(const CallTerms& terms, bool retries_enabled) {
   return terms.policy->max_attempts > 1 &&
-         !NotOurs(terms, retries_enabled).has_value();
+         !NotOurs(terms, retries_enabled, /*resend=*/false).has_value();
 }
 
 CircuitBreaker::Result BreakerResult(const Outcome& outcome,

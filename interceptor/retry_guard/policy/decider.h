@@ -16,7 +16,8 @@
 //   4. the outcome is not of a retryable kind             -> kNotRetryable
 //   5. repeating it is not safe                           -> kNotIdempotent
 //   6. the server forbids it                              -> kServerSaidStop
-//      (a refused stream that was not re-sent yet skips 7 and 9)
+//      (a refused stream that was not re-sent yet is not asked about layers
+//      and owners in 7, and skips 9)
 //   7. retries are off / another layer owns them / the policy says NEVER /
 //      gRPC core retries      -> kDisabled, kAnotherLayerRetries, kLayerNever,
 //                                kCoreRetries

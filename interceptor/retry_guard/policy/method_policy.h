@@ -44,7 +44,7 @@ struct MethodPolicy {
   Layer layer = Layer::kOutermost;
   bool own_breaker = false;
   PushbackPolicy pushback;
-  int64_t buffer_limit_bytes = 256 * 1024;  // per call; streams
+  int64_t buffer_limit_bytes = int64_t{256} * 1024;  // per call; streams
 };
 
 // `retryGuard.budget`.

@@ -111,8 +111,9 @@ std::optional<absl::Duration> ParseRetryInfo(std::string_view status_details) {
 std::optional<absl::Time> Parse(std::string_view format,
                                 std::string_view text) {
   absl::Time time;
-  if (!absl::ParseTime(AbslView(format), AbslView(text), &time, nullptr))
+  if (!absl::ParseTime(AbslView(format), AbslView(text), &time, nullptr)) {
     return std::nullopt;
+  }
   return time;
 }
 
@@ -157,8 +158,8 @@ std::optional<absl::Duration> ParseRetryAfter(std::string_view text,
   const absl::Duration longest = absl::Seconds(kMaxSeconds);
   if (AllDigits(text)) {
     int64_t seconds = 0;
-    if (!absl::SimpleAtoi(AbslView(text), &seconds))
-      return longest;  // out of range
+    const bool fits = absl::SimpleAtoi(AbslView(text), &seconds);
+    if (!fits) return longest;
     return std::min(absl::Seconds(seconds), longest);
   }
   const std::optional<absl::Time> date = ParseHttpDate(text, wall_now);
@@ -181,7 +182,7 @@ ServerHint ReadServerHint(const HintSources& sources, absl::Time wall_now) {
       return Delay(ServerHint::Source::kRetryAfter, *delay);
     }
   }
-  return ServerHint();
+  return {};
 }
 
 bool ServerForbidsRetry(const ServerHint& hint, const PushbackPolicy& policy) {

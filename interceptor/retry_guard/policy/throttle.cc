@@ -27,7 +27,7 @@ uint64_t Clamp(int64_t value) {
 }
 
 Bucket FullBucket(const std::optional<ThrottlePolicy>& policy) {
-  if (!policy.has_value()) return Bucket();
+  if (!policy.has_value()) return {};
   const uint64_t max = Clamp(policy->max_milli_tokens);
   return {max, max, Clamp(policy->milli_token_ratio)};
 }

@@ -1,5 +1,8 @@
 #include "retry_guard/policy/transport_text.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/match.h"
 #include "retry_guard/policy/absl_view.h"
 
@@ -42,18 +45,21 @@ TransportEvent RecognizeTransportEvent(absl::StatusCode code,
   if (!facts.got_metadata && SaysRefused(message)) {
     return TransportEvent::kRefused;
   }
-  if (absl::StrContains(AbslView(message), AbslView(kHttp429)))
+  if (absl::StrContains(AbslView(message), AbslView(kHttp429))) {
     return TransportEvent::kRateLimited;
+  }
   return TransportEvent::kNone;
 }
 
 bool NamesTransportAddress(std::string_view peer) {
   // "unix-abstract:" is how gRPC names Linux's abstract sockets.
-  for (std::string_view scheme :
-       {"ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:"}) {
-    if (absl::StartsWith(AbslView(peer), AbslView(scheme))) return true;
-  }
-  return false;
+  constexpr std::string_view kSchemes[] = {
+      "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:"};
+  return std::any_of(std::begin(kSchemes), std::end(kSchemes),
+                     [peer](std::string_view scheme) {
+                       return absl::StartsWith(AbslView(peer),
+                                               AbslView(scheme));
+                     });
 }
 
 }  // namespace retry_guard
