@@ -120,7 +120,9 @@ ModeRun RunMode(const Scenario& scenario, const std::string& mode,
   LoadProgress progress;
   ModeRun run{mode, {}, {}, kBucket};
   std::future<std::vector<Request>> load = std::async(std::launch::async, [&] {
-    return RunLoad(schedule, start, send, progress);
+    return RunLoad(
+        schedule, start, [&client](Done done) { client.Call(std::move(done)); },
+        progress);
   });
   ProgressLine line(label, scenario.phases);
   Conduct(scenario, start, backend, progress, line);

@@ -4,10 +4,13 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/support/validate_service_config.h>
 
-#include "absl/strings/str_cat.h"
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "retry_guard/config/json.h"
+#include "retry_guard/config/scalars.h"
 #include "retry_guard/config/service_config.h"
+#include "retry_guard/config/source_edits.h"
 
 namespace retry_guard {
 namespace {
@@ -23,6 +26,26 @@ std::string ServiceConfigOf(const grpc::ChannelArguments& arguments) {
     }
   }
   return "";
+}
+
+// The `timeout` of a method is ours to keep: core would hold each attempt to
+// it, also when UpdateServiceConfig has replaced it, and 1.51 ends a call one
+// to two seconds too early by it, so that a short one fails every call at once.
+// REQUIRES: `json` is a good service config.
+std::string WithoutTimeouts(const std::string& json) {
+  const auto root = ParseJson(json);
+  if (!root.ok()) return json;
+  const std::string never =
+      absl::StrCat("\"", FormatJsonDuration(kMaxJsonDuration), "\"");
+  SourceEdits edits;
+  if (const JsonValue* const methods = root->Find("methodConfig")) {
+    for (const JsonValue& method : methods->elements) {
+      if (const JsonValue* const timeout = method.Find("timeout")) {
+        edits.Replace(*timeout, never);
+      }
+    }
+  }
+  return edits.Apply(json);
 }
 
 }  // namespace
@@ -47,13 +70,14 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(
     if (!config.ok()) return config.status();
     // Of the keys that are not ours core is the judge; if it refuses the config
     // later, with the channel, every call fails.
+    const std::string for_core = WithoutTimeouts((*config)->core_json());
     const std::string objection =
-        grpc::experimental::ValidateServiceConfigJSON((*config)->core_json());
+        grpc::experimental::ValidateServiceConfigJSON(for_core);
     if (!objection.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("gRPC refuses the service config: ", objection));
     }
-    arguments.SetServiceConfigJSON((*config)->core_json());
+    arguments.SetServiceConfigJSON(for_core);
   }
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   before_ours.push_back(*std::move(factory));

@@ -40,7 +40,8 @@ Shape ReadShape(const Fields& config, Report& report) {
   policy.max = kNoCap;
   policy.multiplier = 2;
 
-  for (const char* const stem : {"initial", "initialBackoff", "start", "base"}) {
+  for (const char* const stem :
+       {"initial", "initialBackoff", "start", "base"}) {
     if (const auto t = config.Time(stem)) policy.initial = *t;
   }
   for (const char* const stem : {"max", "maxBackoff"}) {
@@ -103,9 +104,8 @@ std::vector<absl::Duration> ReadTimes(const Fields& fields,
 std::vector<std::pair<absl::Duration, absl::Duration>> ReadRanges(
     const Fields& fields, const std::string& stem, Report& report) {
   std::vector<std::pair<absl::Duration, absl::Duration>> ranges;
-  for (const auto& [suffix, unit] :
-       {std::pair("_ms", absl::Milliseconds(1)),
-        std::pair("_s", absl::Seconds(1))}) {
+  for (const auto& [suffix, unit] : {std::pair("_ms", absl::Milliseconds(1)),
+                                     std::pair("_s", absl::Seconds(1))}) {
     const Json* const list = fields.Whole((stem + suffix).c_str());
     if (list == nullptr) continue;
     for (const Json& pair : list->GetArray()) {
@@ -171,8 +171,8 @@ void ReplayDelays(const Fields& scenario, Report& report) {
               report);
   }
   if (delay.has_value()) {
-    const int retry = static_cast<int>(std::min<int64_t>(
-                          attempt.value_or(0), 1'000'000'000)) +
+    const int retry = static_cast<int>(std::min<int64_t>(attempt.value_or(0),
+                                                         1'000'000'000)) +
                       1;
     const double unit = random == 1 ? kAlmostOne : random.value_or(0.5);
     report.Near("delay", BackoffDelay(policy, retry, {}, unit), *delay,

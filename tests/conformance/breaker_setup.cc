@@ -57,10 +57,10 @@ constexpr char kNumber[] = "([0-9.]+)";
 std::optional<BreakerSetup> Named(const Table& table, const std::string& name) {
   BreakerSetup setup = Base();
   if (name == "D") {
-    const auto n = FromNotes(
-        table, absl::StrCat("'D': opens at more than ", kNumber,
-                            " consecutive failures, open ", kNumber, " s, ",
-                            kNumber, " call"));
+    const auto n =
+        FromNotes(table, absl::StrCat("'D': opens at more than ", kNumber,
+                                      " consecutive failures, open ", kNumber,
+                                      " s, ", kNumber, " call"));
     if (n.size() != 3) return std::nullopt;
     setup.policy.consecutive_failures = static_cast<int64_t>(n[0]) + 1;
     OpenFor(&setup, absl::Seconds(n[1]));
@@ -69,11 +69,10 @@ std::optional<BreakerSetup> Named(const Table& table, const std::string& name) {
   }
   if (name == "K" || name == "W") {
     const auto n = FromNotes(
-        table,
-        absl::StrCat("'K': opens when at least ", kNumber,
-                     " counted calls and failure ratio >= ", kNumber,
-                     ", interval ", kNumber, " s .*open ", kNumber, " s, ",
-                     kNumber, " calls in half-open"));
+        table, absl::StrCat("'K': opens when at least ", kNumber,
+                            " counted calls and failure ratio >= ", kNumber,
+                            ", interval ", kNumber, " s .*open ", kNumber,
+                            " s, ", kNumber, " calls in half-open"));
     if (n.size() != 5) return std::nullopt;
     setup.policy.min_requests = static_cast<int64_t>(n[0]);
     setup.policy.failure_rate = n[1];
@@ -183,8 +182,9 @@ std::optional<BreakerSetup> FromPolicyName(const Fields& config,
       return setup;
     }
   }
-  report.NotApplicable(absl::StrCat(
-      "config.policy ", policy, "; ours is a failure rate or failures in a row"));
+  report.NotApplicable(
+      absl::StrCat("config.policy ", policy,
+                   "; ours is a failure rate or failures in a row"));
   return std::nullopt;
 }
 

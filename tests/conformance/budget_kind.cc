@@ -200,8 +200,7 @@ void ReplayBudget(const Table& /*table*/, const Fields& scenario,
   }
   if (deposit_withdraw.has_value()) {
     report.Equal("withdraw after a deposit",
-                 budget.Take(absl::UnixEpoch()).has_value(),
-                 *deposit_withdraw);
+                 budget.Take(absl::UnixEpoch()).has_value(), *deposit_withdraw);
   }
 }
 

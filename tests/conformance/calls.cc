@@ -26,12 +26,21 @@ using grpc::experimental::InterceptorBatchMethods;
 // Stands after ours and fails attempts that never get to the wire.
 class LocalFailure final : public Interceptor {
  public:
-  explicit LocalFailure(grpc::StatusCode code) : code_(code) {}
+  // gRPC makes one for the caller's own call too, which ours hijacks before.
+  LocalFailure(std::atomic<int>* left, grpc::StatusCode code)
+      : left_(left), code_(code) {}
 
   void Intercept(InterceptorBatchMethods* methods) override {
     using Hook = InterceptionHookPoints;
     if (methods->QueryInterceptionHookPoint(Hook::PRE_SEND_INITIAL_METADATA)) {
-      methods->Hijack();
+      hijacks_ = left_->fetch_sub(1) > 0;
+      if (hijacks_) {
+        methods->Hijack();
+        return;
+      }
+    }
+    if (!hijacks_) {
+      methods->Proceed();
       return;
     }
     if (methods->QueryInterceptionHookPoint(Hook::PRE_RECV_MESSAGE)) {
@@ -44,7 +53,9 @@ class LocalFailure final : public Interceptor {
   }
 
  private:
+  std::atomic<int>* const left_;  // the factory's
   const grpc::StatusCode code_;
+  bool hijacks_ = false;
 };
 
 class LocalFailureFactory final : public ClientInterceptorFactoryInterface {
@@ -53,7 +64,7 @@ class LocalFailureFactory final : public ClientInterceptorFactoryInterface {
       : left_(count), code_(code) {}
 
   Interceptor* CreateClientInterceptor(ClientRpcInfo* /*info*/) override {
-    return left_.fetch_sub(1) > 0 ? new LocalFailure(code_) : nullptr;
+    return new LocalFailure(&left_, code_);
   }
 
  private:
@@ -141,8 +152,8 @@ CallRig::CallRig(const CallPlan& plan)
   if (!ours.ok()) return;
   std::vector<std::unique_ptr<ClientInterceptorFactoryInterface>> creators;
   creators.push_back(*std::move(ours));
-  creators.push_back(std::make_unique<LocalFailureFactory>(
-      plan_.local_failures, plan_.local_status));
+  creators.push_back(std::make_unique<LocalFailureFactory>(plan_.local_failures,
+                                                           plan_.local_status));
   channel_ = grpc::experimental::CreateCustomChannelWithInterceptors(
       target, grpc::InsecureChannelCredentials(), arguments,
       std::move(creators));
@@ -208,8 +219,7 @@ CallSeen CallRig::Call(end2end::Style style) {
   {
     grpc::ClientContext context;
     if (plan_.deadline < absl::InfiniteDuration()) {
-      context.set_deadline(
-          absl::ToChronoTime(absl::Now() + plan_.deadline));
+      context.set_deadline(absl::ToChronoTime(absl::Now() + plan_.deadline));
     }
     {
       // Gone before the call ends.

@@ -34,8 +34,9 @@ int64_t EffectOf(const Reply& reply) {
 
 // `counts`: true, false, or "adds tokenRatio".
 void CheckEvent(const std::string& event, const Json& counts, Report& report) {
-  const int64_t expected =
-      counts.IsString() ? 500 : counts.IsTrue() ? -1000 : 0;
+  const int64_t expected = counts.IsString() ? 500
+                           : counts.IsTrue() ? -1000
+                                             : 0;
   Reply reply = Reply::Fail(grpc::StatusCode::UNAVAILABLE);
   if (absl::StartsWith(event, "retryable status")) {
   } else if (absl::StartsWith(event, "non-retryable status")) {

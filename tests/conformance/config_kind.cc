@@ -2,6 +2,7 @@
 // point.
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -10,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "retry_guard/config/scalars.h"
-#include "retry_guard/policy/absl_view.h"
 #include "retry_guard/policy/status_codes.h"
 #include "tests/conformance/config_text.h"
 #include "tests/conformance/kinds.h"
@@ -52,8 +52,8 @@ bool IsCodeForUs(const Json& element) {
 
 bool IsOk(const Json& element) {
   return (element.IsInt() && element.GetInt() == 0) ||
-         (element.IsString() && StatusCodeFromName(element.GetString()) ==
-                                    absl::StatusCode::kOk);
+         (element.IsString() &&
+          StatusCodeFromName(element.GetString()) == absl::StatusCode::kOk);
 }
 
 // Where ours and a peer's parser differ by rule. By the text of the config, not
@@ -65,7 +65,9 @@ class Differences {
   // Refused by a peer, not by ours.
   const Paths& lenient() const { return lenient_; }
 
-  void Look(const Json& input) {
+  // `experiment_off`: the peer does not read perAttemptRecvTimeout.
+  void Look(const Json& input, bool experiment_off) {
+    experiment_off_ = experiment_off;
     if (const Json* const policy = Member(input, "retryPolicy")) {
       LookAtPolicy(*policy);
     }
@@ -77,10 +79,10 @@ class Differences {
  private:
   void LookAtPolicy(const Json& policy) {
     const std::string path = absl::StrCat(kMethod, "retryPolicy.");
-    UnknownKeys(policy, path,
-                {"maxAttempts", "initialBackoff", "maxBackoff",
-                 "backoffMultiplier", "retryableStatusCodes",
-                 "perAttemptRecvTimeout"});
+    UnknownKeys(
+        policy, path,
+        {"maxAttempts", "initialBackoff", "maxBackoff", "backoffMultiplier",
+         "retryableStatusCodes", "perAttemptRecvTimeout"});
     const auto initial = DurationOf(Member(policy, "initialBackoff"));
     const auto max = DurationOf(Member(policy, "maxBackoff"));
     if (initial.has_value() && max.has_value() && *initial > *max &&
@@ -88,6 +90,14 @@ class Differences {
       strict_.insert(path + "maxBackoff");
     }
     const Json* const codes = Member(policy, "retryableStatusCodes");
+    const Json* const attempt = Member(policy, "perAttemptRecvTimeout");
+    if (experiment_off_ && attempt != nullptr) {
+      const auto timeout = DurationOf(attempt);
+      if (!timeout.has_value() || *timeout <= absl::ZeroDuration()) {
+        strict_.insert(path + "perAttemptRecvTimeout");
+      }
+      if (codes == nullptr) lenient_.insert(path + "retryableStatusCodes");
+    }
     if (codes == nullptr || !codes->IsArray()) return;
     if (codes->Empty()) {
       strict_.insert(path + "retryableStatusCodes");
@@ -106,7 +116,8 @@ class Differences {
   void LookAtThrottle(const Json& throttle) {
     UnknownKeys(throttle, "retryThrottling.", {"maxTokens", "tokenRatio"});
     const auto tokens = NumberOf(Member(throttle, "maxTokens"));
-    if (tokens.has_value() && *tokens > 1000) {
+    if (tokens.has_value() && *tokens > 0 &&
+        (*tokens > 1000 || *tokens < 1 || std::floor(*tokens) != *tokens)) {
       strict_.insert("retryThrottling.maxTokens");
     }
     const auto ratio = NumberOf(Member(throttle, "tokenRatio"));
@@ -124,6 +135,7 @@ class Differences {
     }
   }
 
+  bool experiment_off_ = false;
   Paths strict_;
   Paths lenient_;
 };
@@ -154,7 +166,9 @@ std::vector<std::string> OurWords(absl::string_view subject) {
     if (absl::StrContains(subject, "unit")) return {"is no duration"};
     return {"missing; write"};
   }
-  if (absl::StrContains(subject, "empty")) return {"an empty list"};
+  if (absl::StrContains(subject, "empty")) {
+    return {"an empty list", "missing; write"};
+  }
   if (absl::StartsWith(subject, "not a")) {
     return {" is no ", " is out of range"};
   }
@@ -166,13 +180,14 @@ std::vector<std::string> OurWords(absl::string_view subject) {
 
 class ConfigReplay {
  public:
-  ConfigReplay(const ConfigText& config, const Json& input, Report& report)
+  ConfigReplay(const ConfigText& config, const Json& input, bool experiment_off,
+               Report& report)
       : report_(report), parsed_(ParseServiceConfig(config.ToJson())) {
     for (const auto& [path, text] : ErrorLines(parsed_.status())) {
       ours_.insert(path);
       texts_.emplace(path, text);
     }
-    differences_.Look(input);
+    differences_.Look(input, experiment_off);
   }
 
   void ExpectValid(bool valid) {
@@ -206,8 +221,8 @@ class ConfigReplay {
 
   void ExpectStatus(const std::string& name) {
     if (parsed_.ok()) return;  // said by ExpectValid
-    report_.Equal("status", StatusCodeName(parsed_.status().code()),
-                  AbslView(name));
+    report_.Equal("status",
+                  std::string(StatusCodeName(parsed_.status().code())), name);
   }
 
   void ExpectParsed(const Fields& parsed);
@@ -260,11 +275,11 @@ void ConfigReplay::ExpectParsed(const Fields& parsed) {
                   absl::StrCat("multiplier ", method.backoff.multiplier));
   }
   if (const auto t = parsed.Time("timeout")) {
-    report_.Near("timeout",
-                 method.timeout.value_or(absl::InfiniteDuration()), *t);
+    report_.Near("timeout", method.timeout.value_or(absl::InfiniteDuration()),
+                 *t);
   }
   if (parsed.IsNull("perAttemptRecvTimeout_ms")) {
-    report_.Diverges(Rule::kAttemptTimeout);
+    report_.Diverges(Rule::kAttemptTimeoutIsRead);
     report_.Check(method.per_attempt_timeout != absl::InfiniteDuration(),
                   "perAttemptRecvTimeout was not read");
   } else if (const auto t = parsed.Time("perAttemptRecvTimeout")) {
@@ -317,11 +332,18 @@ void ReplayInput(const Fields& scenario, Report& report) {
       errors.emplace(error[0].GetString(), error[1].GetString());
     }
   }
-  scenario.Note({"switch"});  // what the peer has to switch on for this key
-  expect.Note({"subject"});   // the rule in words
+  // What the peer has to switch on for this key.
+  const std::string experiment = scenario.Text("switch").value_or("");
+  const bool experiment_off = absl::EndsWith(experiment, " off");
+  expect.Note({"subject"});  // the rule in words
   ConfigText config;
   if (!PutTogether(scenario, *input, &config, report)) return;
-  ConfigReplay replay(config, *input, report);
+  const Json* const policy = Member(*input, "retryPolicy");
+  if (experiment_off && policy != nullptr &&
+      Member(*policy, "perAttemptRecvTimeout") != nullptr) {
+    report.Diverges(Rule::kAttemptTimeoutIsRead);
+  }
+  ConfigReplay replay(config, *input, experiment_off, report);
   if (!valid.has_value()) report.NotApplicable("expect.valid is missing");
   replay.ExpectParsed(parsed);
   if (!scenario.AllRead()) return;
@@ -371,16 +393,15 @@ void ReplayCases(const Fields& scenario, Report& report) {
     }
     if (!one.config.retry_policy.empty()) FillRetryPolicy(&one.config);
     one.input.Parse(
-        absl::StrCat("{\"retryThrottling\": ",
-                     throttle.empty() ? "{}"
-                                      : one.config.top["retryThrottling"],
-                     "}")
+        absl::StrCat(
+            "{\"retryThrottling\": ",
+            throttle.empty() ? "{}" : one.config.top["retryThrottling"], "}")
             .c_str());
     cases.push_back(std::move(one));
   }
   if (!scenario.AllRead()) return;
   for (Case& one : cases) {
-    ConfigReplay replay(one.config, one.input, report);
+    ConfigReplay replay(one.config, one.input, false, report);
     if (one.valid.has_value()) {
       replay.ExpectValid(*one.valid);
     } else {

@@ -9,14 +9,13 @@ namespace retry_guard::conformance {
 namespace {
 
 std::string Object(const std::map<std::string, std::string>& members) {
-  return absl::StrCat(
-      "{",
-      absl::StrJoin(members, ", ",
-                    [](std::string* out, const auto& member) {
-                      absl::StrAppend(out, Quote(member.first), ": ",
-                                      member.second);
-                    }),
-      "}");
+  return absl::StrCat("{",
+                      absl::StrJoin(members, ", ",
+                                    [](std::string* out, const auto& member) {
+                                      absl::StrAppend(out, Quote(member.first),
+                                                      ": ", member.second);
+                                    }),
+                      "}");
 }
 
 }  // namespace

@@ -12,6 +12,9 @@ std::string ReasonOf(Rule rule) {
       return "attempt-timeout: the outcome of an attempt that timed out is "
              "unknown; it ends as DEADLINE_EXCEEDED, and is repeated only if "
              "the method is idempotent or lists that code";
+    case Rule::kAttemptTimeoutIsRead:
+      return "attempt-timeout-is-read: perAttemptRecvTimeout is read always, "
+             "not only when an experiment is on";
     case Rule::kUnaryBuffer:
       return "unary-buffer: a unary request is held for the caller anyway; the "
              "buffer limit is for streams";
@@ -23,8 +26,10 @@ std::string ReasonOf(Rule rule) {
              "it backs off, is numbered, and ends with maxAttempts";
     case Rule::kRefusedOnce:
       return "refused-once: of all attempts of a call the first one that the "
-             "peer refused is sent again at once, numbered like any attempt; "
-             "further refusals are retries by policy";
+             "peer refused is sent again at once, numbered like any attempt, "
+             "if "
+             "its code is retried at all; further refusals are retries by "
+             "policy";
     case Rule::kRefusedCostsToken:
       return "refused-costs-token: a refused attempt has failed, for budget "
              "and throttle too";
@@ -71,6 +76,9 @@ std::string ReasonOf(Rule rule) {
     case Rule::kOnlyTheDetails:
       return "only-the-details: of what a server says in words or as its own "
              "reason nothing is read, only RetryInfo";
+    case Rule::kOnlyRetryAfter:
+      return "only-retry-after: of the headers that proxies send only "
+             "retry-after is read";
     case Rule::kStrictConfig:
       return "strict-config: inside retryPolicy and retryThrottling unknown "
              "keys, OK as a code, empty lists, values out of range and "
@@ -93,8 +101,15 @@ std::string ReasonOf(Rule rule) {
     case Rule::kTokenIsLast:
       return "token-is-last: the token is taken last, after delay and "
              "deadline, so that no other refusal costs one";
+    case Rule::kTokensHaveNoPrice:
+      return "tokens-have-no-price: every retry costs one token, and tokens "
+             "come back with time, not by success; decisions and delays are "
+             "those of the peer while its quota has enough";
     case Rule::kOneFailureReopens:
       return "one-failure-reopens: one failed probe opens the breaker again";
+    case Rule::kProbesClose:
+      return "probes-close: as many probes run at a time as successes close "
+             "the breaker";
     case Rule::kTimeWindow:
       return "time-window: the failure rate is over a sliding window of time, "
              "not over the last n calls, and not over fixed intervals";

@@ -16,6 +16,7 @@ enum class Rule {
   // Calls.
   kUnaryHeaders,
   kAttemptTimeout,
+  kAttemptTimeoutIsRead,
   kUnaryBuffer,
   kDeadlineFit,
   kNeverConnected,
@@ -38,6 +39,7 @@ enum class Rule {
   kHintsAlwaysRead,
   kBlanksAroundHint,
   kOnlyTheDetails,
+  kOnlyRetryAfter,
   // Reading a config.
   kStrictConfig,
   kIntegerCodes,
@@ -48,8 +50,10 @@ enum class Rule {
   // Budget.
   kTokenComesBackLate,
   kTokenIsLast,
+  kTokensHaveNoPrice,
   // Breaker.
   kOneFailureReopens,
+  kProbesClose,
   kTimeWindow,
   kJudgedAtFailure,
   kHalfOpenHasNoEnd,

@@ -28,9 +28,8 @@ void ReplayDuration(const Table& /*table*/, const Fields& scenario,
   const bool refused = expect.Has("error");
   expect.Note({"error"});
   const bool saturated = expect.Bool("saturated").value_or(false);
-  const auto nanoseconds = expect.Has("nanoseconds")
-                               ? expect.Number("nanoseconds")
-                               : std::nullopt;
+  const auto nanoseconds =
+      expect.Has("nanoseconds") ? expect.Number("nanoseconds") : std::nullopt;
   if (!scenario.AllRead()) return;
   if (json == nullptr && !raw.has_value()) {
     report.NotApplicable("input.json is null");
@@ -52,17 +51,17 @@ void ReplayDuration(const Table& /*table*/, const Fields& scenario,
     return;
   }
   // Cut to 64 bits by Abseil, as the peer does it.
-  report.Check(static_cast<double>(absl::ToInt64Nanoseconds(*duration)) ==
-                   *nanoseconds,
-               absl::StrCat("read as ", absl::FormatDuration(*duration)));
+  report.Check(
+      static_cast<double>(absl::ToInt64Nanoseconds(*duration)) == *nanoseconds,
+      absl::StrCat("read as ", absl::FormatDuration(*duration)));
   if (saturated) {
     report.Diverges(Rule::kExactDuration);
     // Written out again it is what it was.
     const absl::Duration absolute = absl::AbsDuration(*duration);
-    report.Check(ParseJsonDuration(FormatJsonDuration(absolute)) == absolute &&
-                     absolute >= absl::Nanoseconds(
-                                     std::numeric_limits<int64_t>::max()),
-                 "was cut");
+    report.Check(
+        ParseJsonDuration(FormatJsonDuration(absolute)) == absolute &&
+            absolute >= absl::Nanoseconds(std::numeric_limits<int64_t>::max()),
+        "was cut");
   }
   // In a policy a duration is more than nothing.
   report.Equal("taken by the config", ConfigTakes(text),

@@ -55,6 +55,8 @@ class Fields {
   std::vector<double> Numbers(const char* key) const;
   std::vector<std::string> Texts(const char* key) const;
 
+  // Without reading it.
+  const Json* Peek(const char* key) const { return Find(key); }
   // With everything in it; null if absent.
   const Json* Whole(const char* key) const;
 

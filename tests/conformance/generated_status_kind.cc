@@ -9,8 +9,7 @@
 namespace retry_guard::conformance {
 
 void ReplayGeneratedStatus(const Fields& scenario, Report& report) {
-  const std::string what =
-      scenario.Object("input").Text("case").value_or("");
+  const std::string what = scenario.Object("input").Text("case").value_or("");
   const Fields expect = scenario.Object("expect");
   const auto status = expect.Text("status");
   expect.Note({"generated_at"});

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "retry_guard/call/retry_info.h"
 #include "retry_guard/config/scalars.h"
 #include "retry_guard/policy/classifier.h"
@@ -70,6 +71,15 @@ void ReplayPushback(const Fields& scenario, Report& report) {
     report.NotApplicable("expect.retry is missing");
     return;
   }
+  absl::string_view digits = values.empty() ? "" : values[0];
+  absl::ConsumePrefix(&digits, "+");
+  if (*retry && hint.stop && values.size() == 1 &&
+      AllDigits(std::string(digits))) {
+    // "007", "+7": the peer's parser is generous.
+    report.Diverges(Rule::kCanonicalPushback);
+    report.Check(hint.stop, "");
+    return;
+  }
   report.Equal("retry", hint.present() && !hint.stop, *retry);
   if (!delay.has_value() || hint.stop) return;
   report.Near("delay", hint.delay, *delay);
@@ -89,11 +99,17 @@ struct RetryAfterCase {
   std::string value;
   absl::Time now;
   std::optional<absl::Duration> expected;
-  bool unix_time = false;   // the peer takes the number as a point in time
-  bool ignored = false;     // by a switch, or for the HTTP status
+  bool unix_time = false;  // the peer takes the number as a point in time
+  bool ignored = false;    // by a switch, or for the HTTP status
+  bool absent = false;     // no such header; perhaps one of another name
 };
 
 void CheckRetryAfter(const RetryAfterCase& one, Report& report) {
+  if (one.absent) {
+    if (one.expected.has_value()) report.Diverges(Rule::kOnlyRetryAfter);
+    report.Check(!ReadServerHint({}, one.now).present(), "a hint from nothing");
+    return;
+  }
   const ServerHint hint = ReadRetryAfter(one.value, one.now);
   if (one.unix_time && AllDigits(one.value)) {
     report.Diverges(Rule::kRetryAfterIsSeconds);
@@ -111,8 +127,8 @@ void CheckRetryAfter(const RetryAfterCase& one, Report& report) {
   }
   if (!hint.present()) {
     // A date in words of its own. A peer that finds no time left says nothing.
-    const bool date = absl::StrContains(one.value, ":") &&
-                      absl::StrContains(one.value, " ");
+    const bool date =
+        absl::StrContains(one.value, ":") && absl::StrContains(one.value, " ");
     if (date && one.expected.has_value()) {
       report.Diverges(Rule::kHttpDateForms);
       const bool imf =
@@ -171,11 +187,11 @@ void ReplayRetryAfterValue(const Fields& scenario, Report& report) {
   } else if (input.IsObject("header")) {
     const Fields header = input.Object("header");
     const auto named = header.Text("retry-after");
-    if (!named.has_value()) {
-      report.NotApplicable("a header that is not read: only retry-after is");
-      return;
-    }
-    one.value = *named;
+    for (const std::string& key : header.Keys()) header.Note({key.c_str()});
+    one.absent = !named.has_value();
+    one.value = named.value_or("");
+  } else if (input.Has("status")) {
+    one.absent = true;
   } else {
     report.NotApplicable("no replay knows this hint");
     return;
@@ -235,8 +251,7 @@ std::optional<std::string> DetailsOf(const Json& detail) {
       return DetailsWithRetryInfo(*delay);
     } else if ((key == "retry_delay_ms" || key == "delay_ms") &&
                field.value.IsNumber()) {
-      return DetailsWithRetryInfo(
-          absl::Milliseconds(field.value.GetDouble()));
+      return DetailsWithRetryInfo(absl::Milliseconds(field.value.GetDouble()));
     } else {
       return std::nullopt;
     }
@@ -286,8 +301,7 @@ void ReplayDetails(const Fields& scenario, Report& report) {
     for (const Json& detail : list->GetArray()) {
       const auto bytes = DetailsOf(detail);
       if (!bytes.has_value()) {
-        report.NotApplicable(
-            absl::StrCat("input.details[]: ", ToText(detail)));
+        report.NotApplicable(absl::StrCat("input.details[]: ", ToText(detail)));
         return;
       }
       details += *bytes;
@@ -313,8 +327,7 @@ void ReplayDetails(const Fields& scenario, Report& report) {
         !hint.present()) {
       report.Diverges(Rule::kNegativeRetryInfo);
       report.Check(!hint.present(), "a negative delay was taken");
-    } else if (report.Equal("has a delay", hint.present(),
-                            delay.has_value()) &&
+    } else if (report.Equal("has a delay", hint.present(), delay.has_value()) &&
                delay.has_value()) {
       report.Near("delay", hint.delay, *delay);
       CheckWait(hint, report);
@@ -354,8 +367,8 @@ void ReplaySeconds(const Fields& scenario, Report& report) {
   }
   if (seconds < 0 || nanos < 0) {
     report.Diverges(Rule::kNegativeRetryInfo);
-    const ServerHint hint = ReadDetails(
-        DetailsWithRetryInfo(static_cast<int64_t>(seconds), nanos));
+    const ServerHint hint =
+        ReadDetails(DetailsWithRetryInfo(static_cast<int64_t>(seconds), nanos));
     report.Check(!hint.present(), "a negative delay was taken");
     return;
   }
@@ -407,15 +420,14 @@ void ReplayHttpError(const Fields& scenario, Report& report) {
   const absl::StatusCode code = *http == 429
                                     ? absl::StatusCode::kResourceExhausted
                                     : absl::StatusCode::kUnavailable;
-  const ServerHint hint =
-      told.has_value() ? ReadDetails(DetailsWithRetryInfo(*told))
-                       : ServerHint();
+  const ServerHint hint = told.has_value()
+                              ? ReadDetails(DetailsWithRetryInfo(*told))
+                              : ServerHint();
   if (expects_delay) {
     if (!told.has_value() && delay.has_value() && in_words.has_value()) {
       report.Diverges(Rule::kOnlyTheDetails);
       report.Check(!hint.present(), "a text was read");
-    } else if (report.Equal("has a delay", hint.present(),
-                            delay.has_value()) &&
+    } else if (report.Equal("has a delay", hint.present(), delay.has_value()) &&
                delay.has_value()) {
       report.Near("delay", hint.delay, *delay);
     }

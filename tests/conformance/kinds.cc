@@ -47,7 +47,7 @@ Replay ReplayOf(const std::string& kind) {
       {"quota_ops", Skip<kPricedQuota>},
       {"retry_after", ReplayRetryAfter},
       {"retry_call", ReplayCall},
-      {"retry_quota", Skip<kPricedQuota>},
+      {"retry_quota", ReplayQuota},
       {"rule", ReplayRule},
       {"simulation", ReplaySimulation},
       {"throttle_calls", ReplayThrottleCalls},

@@ -40,6 +40,8 @@ void ReplayThrottleCalls(const Table&, const Fields&, Report&);
 void ReplayTokenBucket(const Table&, const Fields&, Report&);
 // budget_kind.cc
 void ReplayBudget(const Table&, const Fields&, Report&);
+// quota_kind.cc
+void ReplayQuota(const Table&, const Fields&, Report&);
 // breaker_kind.cc
 void ReplayBreaker(const Table&, const Fields&, Report&);
 void ReplayBreakerDecision(const Table&, const Fields&, Report&);

@@ -28,7 +28,8 @@ void ReplayNumRetries(const Fields& scenario, Report& report) {
     return;
   }
   CallPlan plan;
-  plan.config.retry_policy["maxAttempts"] = absl::StrCat(*attempts);
+  plan.config.retry_policy["maxAttempts"] =
+      absl::StrCat(std::min<int64_t>(*attempts, 5));
   plan.config.method_guard["maxAttempts"] = absl::StrCat(*attempts);
   FillRetryPolicy(&plan.config);
   plan.replies = {Reply::Fail(grpc::StatusCode::UNAVAILABLE)};
@@ -62,8 +63,7 @@ void ReplayIntervals(const Fields& scenario, Report& report) {
 
 }  // namespace
 
-void ReplayConditions(const Fields& scenario, const char* key,
-                      Report& report) {
+void ReplayConditions(const Fields& scenario, const char* key, Report& report) {
   const auto list = scenario.Object("input").Text(key);
   const Fields expect = scenario.Object("expect");
   const std::vector<std::string> expected = expect.Texts("codes");
@@ -76,8 +76,8 @@ void ReplayConditions(const Fields& scenario, const char* key,
   // The list is the peer's; a name in it is spelt with "-".
   std::vector<std::string> names;
   for (absl::string_view name : absl::StrSplit(*list, ',')) {
-    names.push_back(absl::StrReplaceAll(absl::StripAsciiWhitespace(name),
-                                        {{"-", "_"}}));
+    names.push_back(
+        absl::StrReplaceAll(absl::StripAsciiWhitespace(name), {{"-", "_"}}));
   }
   const auto parse = [](const std::vector<std::string>& codes) {
     ConfigText config;
@@ -113,9 +113,9 @@ void ReplayConditions(const Fields& scenario, const char* key,
     codes.Add(StatusCodeFromName(name).value_or(absl::StatusCode::kOk));
   }
   const auto parsed = parse(known);
-  report.Check(parsed.ok() &&
-                   (*parsed)->ForMethod("/a.B/C").retryable_codes == codes,
-               "the known names give other codes");
+  report.Check(
+      parsed.ok() && (*parsed)->ForMethod("/a.B/C").retryable_codes == codes,
+      "the known names give other codes");
 }
 
 void ReplayMapping(const Table& /*table*/, const Fields& scenario,

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "retry_guard/policy/absl_view.h"
 #include "retry_guard/policy/decider.h"
 #include "retry_guard/policy/random.h"
 #include "retry_guard/policy/status_codes.h"
@@ -37,7 +38,8 @@ std::optional<Domain> ReadDomain(const std::string& text) {
   const size_t at = text.find(other);
   if (at != std::string::npos) {
     std::string name = text.substr(at + other.size());
-    name = name.substr(0, name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_"));
+    name =
+        name.substr(0, name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_"));
     domain.not_this = StatusCodeFromName(name);
     if (!domain.not_this.has_value()) return std::nullopt;
     known = true;
@@ -68,10 +70,9 @@ class Trial {
     policy.max_attempts = 2 + static_cast<int>(random.Unit() * 4);
     policy.backoff.initial =
         absl::Milliseconds(1 + static_cast<int>(random.Unit() * 99'999));
-    policy.backoff.max =
-        std::max(policy.backoff.initial,
-                 absl::Milliseconds(1 + static_cast<int>(random.Unit() *
-                                                         99'999)));
+    policy.backoff.max = std::max(
+        policy.backoff.initial,
+        absl::Milliseconds(1 + static_cast<int>(random.Unit() * 99'999)));
     policy.backoff.multiplier = 0.1 + random.Unit() * 9.9;
     constexpr Jitter kJitters[] = {Jitter::kFull, Jitter::kEqual,
                                    Jitter::kProportional, Jitter::kNone};
@@ -80,9 +81,8 @@ class Trial {
         domain.not_this.value_or(absl::StatusCode::kUnavailable);
     policy.retryable_codes = {listed};
     do {
-      code_ = static_cast<absl::StatusCode>(1 +
-                                            static_cast<int>(random.Unit() *
-                                                             16));
+      code_ = static_cast<absl::StatusCode>(
+          1 + static_cast<int>(random.Unit() * 16));
     } while (domain.not_this == code_);
     if (!domain.any_status && !domain.not_this.has_value()) code_ = listed;
     DrawPushback(domain.push);
@@ -138,9 +138,9 @@ std::optional<double> ReadBound(const std::string& holds) {
   const std::string tail = ", pushback)";
   double factor = 0;
   if (!absl::StartsWith(holds, head) || !absl::EndsWith(holds, tail) ||
-      !absl::SimpleAtod(holds.substr(head.size(), holds.size() - head.size() -
-                                                      tail.size()),
-                        &factor)) {
+      !absl::SimpleAtod(
+          holds.substr(head.size(), holds.size() - head.size() - tail.size()),
+          &factor)) {
     return std::nullopt;
   }
   return factor;
@@ -158,9 +158,10 @@ void CheckNoRetry(const Domain& domain, Report& report) {
                       domain.not_this.has_value() && trial.hint().consent();
     if (ours) ++exceptions;
     if (ruling.retry() != ours) {
-      report.Check(false,
-                   absl::StrCat("trial ", i, ": ", ReasonName(ruling.reason),
-                                " for ", StatusCodeName(trial.code())));
+      report.Check(
+          false,
+          absl::StrCat("trial ", i, ": ", AbslView(ReasonName(ruling.reason)),
+                       " for ", AbslView(StatusCodeName(trial.code()))));
       return;
     }
   }
@@ -198,9 +199,9 @@ void CheckLadder(Report& report) {
     policy.initial = absl::Nanoseconds(1 + random.Unit() * 1e12);
     policy.max = policy.initial + absl::Nanoseconds(random.Unit() * 1e13);
     policy.multiplier = 1 + random.Unit() * 9;
-    const int retry =
-        random.Unit() < 0.5 ? 1 + static_cast<int>(random.Unit() * 100)
-                            : 1 + static_cast<int>(random.Unit() * 2e9);
+    const int retry = random.Unit() < 0.5
+                          ? 1 + static_cast<int>(random.Unit() * 100)
+                          : 1 + static_cast<int>(random.Unit() * 2e9);
     const absl::Duration base = BackoffCeiling(policy, retry);
     if (base < policy.initial || base > policy.max) {
       report.Check(false, absl::StrCat("rung ", retry, ": ",

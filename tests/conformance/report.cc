@@ -24,10 +24,10 @@ bool Report::Check(bool holds, absl::string_view what) {
 
 bool Report::Near(absl::string_view what, absl::Duration actual,
                   absl::Duration expected, absl::Duration tolerance) {
-  const bool near = actual == expected ||
-                    absl::AbsDuration(actual - expected) <= tolerance;
-  return Check(near,
-               absl::StrCat(what, ": ", Show(actual), ", not ", Show(expected)));
+  const bool near =
+      actual == expected || absl::AbsDuration(actual - expected) <= tolerance;
+  return Check(
+      near, absl::StrCat(what, ": ", Show(actual), ", not ", Show(expected)));
 }
 
 bool Report::Within(absl::string_view what, absl::Duration actual,
@@ -56,8 +56,7 @@ std::string Report::reason() const {
         absl::StrAppend(out, ReasonOf(rule));
       });
     case Finding::kNotApplicable:
-      return applicable() ? "there is nothing in it to check"
-                          : not_applicable_;
+      return applicable() ? "there is nothing in it to check" : not_applicable_;
   }
   return "";
 }

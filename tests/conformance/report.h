@@ -5,11 +5,13 @@
 #define RETRY_GUARD_TESTS_CONFORMANCE_REPORT_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "retry_guard/policy/absl_view.h"
 #include "tests/conformance/divergences.h"
 
 namespace retry_guard::conformance {
@@ -51,6 +53,9 @@ class Report {
  private:
   static std::string Show(absl::string_view text) {
     return absl::StrCat("\"", text, "\"");
+  }
+  static std::string Show(std::string_view text) {
+    return Show(AbslView(text));
   }
   static std::string Show(const std::string& text) {
     return Show(absl::string_view(text));

@@ -107,7 +107,7 @@ void Responses(const Fields& scenario, Report& report) {
   } else if (absl::StrContains(condition, "pushback") && !without) {
     reply.trailers = {{"grpc-retry-pushback-ms", "1000"}};
   }
-  if (!known || !retry.has_value()) {
+  if (!known || !retry.has_value() || scenario.Text("group") != "responses") {
     report.NotApplicable("its condition is none of those that are known");
   } else if (delay.has_value() && *delay != "policy" && *delay != "pushback") {
     report.NotApplicable(absl::StrCat("expect.delay ", *delay));
@@ -164,8 +164,10 @@ void Commit(const Fields& scenario, Report& report) {
                              absl::StrContains(title, "trailers only");
   if (!trailers_only) {
     reply.headers = true;
-    if (absl::StrContains(title, "message")) reply.messages = 1;
-    if (!absl::StrContains(title, "header") && reply.messages == 0) {
+    const bool response = absl::StrContains(title, "response");
+    if (response && absl::StrContains(title, "message")) reply.messages = 1;
+    const bool headers = absl::StrContains(title, "header");
+    if ((!headers && reply.messages == 0) || committed != true) {
       report.NotApplicable("its condition is none of those that are known");
     }
   }
@@ -204,6 +206,9 @@ void Limit(const Fields& scenario, Report& report) {
   const Fields expect = scenario.Object("expect");
   const bool no_limit = expect.IsNull("limit");
   const auto limit = expect.Int("limit");
+  if (scenario.Text("group") != "transparent" || (!no_limit && limit != 1)) {
+    report.NotApplicable("its condition is none of those that are known");
+  }
   if (!scenario.AllRead()) return;
   if (no_limit) {
     // Of attempts that never left: ours are attempts like any other.
@@ -259,10 +264,10 @@ void Order(const Fields& scenario, Report& report) {
     return DecideAfterAttempt(terms, progress, end, budget, now, 0.5).reason;
   };
   const absl::Duration enough = absl::Hours(1);
-  report.Check(decide(absl::StatusCode::kNotFound, enough) ==
-                       Reason::kNotRetryable &&
-                   budget.Left(now) == 1,
-               "a failure that is not retryable touched the budget");
+  report.Check(
+      decide(absl::StatusCode::kNotFound, enough) == Reason::kNotRetryable &&
+          budget.Left(now) == 1,
+      "a failure that is not retryable touched the budget");
   // Ours asks for the delay first, and takes the token last.
   report.Diverges(Rule::kTokenIsLast);
   report.Check(decide(absl::StatusCode::kUnavailable, absl::Milliseconds(1)) ==

@@ -13,10 +13,10 @@
 namespace retry_guard::conformance {
 
 struct SimulationResult {
-  double time = 0;          // of the last event
-  int calls = 0;            // writes that the server received
-  int failures = 0;         // of these
-  bool in_order = true;     // time never ran backwards
+  double time = 0;             // of the last event
+  int calls = 0;               // writes that the server received
+  int failures = 0;            // of these
+  bool in_order = true;        // time never ran backwards
   std::vector<double> writes;  // when each arrived
 };
 

@@ -1,4 +1,5 @@
-// `simulation`: the library's jitters under contention, against reference means.
+// `simulation`: the library's jitters under contention, against reference
+// means.
 
 #include <algorithm>
 #include <cmath>
@@ -47,9 +48,9 @@ const Mean& MeanOf(const std::string& algorithm, int clients, double base,
 void CheckMean(const std::string& what, double ours, double mean, double sd,
                Report& report) {
   const double tolerance = 4 * sd * std::sqrt(1.0 / 1000 + 1.0 / kTrials);
-  report.Check(std::abs(ours - mean) <= tolerance,
-               absl::StrCat(what, ": ", ours, ", not ", mean, " +- ",
-                            tolerance));
+  report.Check(
+      std::abs(ours - mean) <= tolerance,
+      absl::StrCat(what, ": ", ours, ", not ", mean, " +- ", tolerance));
 }
 
 void ReplayCell(const Fields& scenario, int clients, double base, double cap,
@@ -71,8 +72,8 @@ void ReplayCell(const Fields& scenario, int clients, double base, double cap,
   if (!scenario.AllRead()) return;
   for (const Cell& cell : cells) {
     const Mean& ours = MeanOf(cell.algorithm, clients, base, cap);
-    CheckMean(cell.algorithm + " time", ours.time, cell.time_mean,
-              cell.time_sd, report);
+    CheckMean(cell.algorithm + " time", ours.time, cell.time_mean, cell.time_sd,
+              report);
     CheckMean(cell.algorithm + " calls", ours.calls, cell.calls_mean,
               cell.calls_sd, report);
   }
@@ -104,8 +105,7 @@ void CheckPerClient(const Fields& expect, const char* key,
   }
   if (!report.applicable()) return;
   for (const auto& [clients, per_client] : expected) {
-    const double ours =
-        MeanOf(algorithm, clients, kBase, kCap).calls / clients;
+    const double ours = MeanOf(algorithm, clients, kBase, kCap).calls / clients;
     report.Check(std::abs(ours - per_client) <= 0.05 * per_client,
                  absl::StrCat(algorithm, " ", clients, ": ", ours));
   }
@@ -150,8 +150,8 @@ void ReplayGaps(const Fields& scenario, Report& report) {
         if (bucket < kBuckets) writes[bucket] += 1.0 / kTrials;
       }
     }
-    const auto zero = static_cast<double>(
-        std::count(writes.begin(), writes.end(), 0.0));
+    const auto zero =
+        static_cast<double>(std::count(writes.begin(), writes.end(), 0.0));
     report.Check(bound.at_least ? zero >= bound.number : zero == bound.number,
                  absl::StrCat(bound.algorithm, ": ", zero, " gaps"));
   }

@@ -224,6 +224,11 @@ void ReplayThrottleDecision(const Table& /*table*/, const Fields& scenario,
   } else if (const auto word = input.Text("pushback")) {
     if (*word == "negative" || *word == "stop") pushback = "-1";
     if (*word == "positive") pushback = "1";
+    int64_t number = 0;
+    if (absl::SimpleAtoi(*word, &number)) pushback = *word;
+    if (pushback.empty() && *word != "none") {
+      report.NotApplicable(absl::StrCat("input.pushback ", *word));
+    }
   }
   const Fields expect = scenario.Object("expect");
   const auto retry = expect.Bool("retry");
@@ -249,9 +254,9 @@ void ReplayThrottleDecision(const Table& /*table*/, const Fields& scenario,
   CallPlan plan = PlanWithThrottle(absl::StrCat(
       R"({"maxTokens": )", max, R"(, "tokenRatio": )", ratio, "}"));
   if (!headers) {
-    Reply reply = Reply::Fail(status == "retryable"
-                                  ? grpc::StatusCode::UNAVAILABLE
-                                  : grpc::StatusCode::INVALID_ARGUMENT);
+    Reply reply =
+        Reply::Fail(status == "retryable" ? grpc::StatusCode::UNAVAILABLE
+                                          : grpc::StatusCode::INVALID_ARGUMENT);
     if (!pushback.empty()) {
       reply.trailers.emplace("grpc-retry-pushback-ms", pushback);
     }

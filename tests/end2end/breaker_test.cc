@@ -134,7 +134,9 @@ TEST_P(BreakerTest, ARefusalSaysWhyAndSendsNothingAndCostsNothing) {
   EXPECT_EQ(result.status.error_message(),
             absl::StrCat("retry_guard: the circuit breaker is open for ",
                          kUnaryMethod, "; next probe in ",
-                         absl::ToInt64Milliseconds(delay), " ms"));
+                         absl::ToInt64Milliseconds(
+                             absl::Ceil(delay, absl::Milliseconds(1))),
+                         " ms"));
   EXPECT_EQ(result.text, UntouchedReply(GetParam()));
   EXPECT_THAT(context.GetServerInitialMetadata(), IsEmpty());
   EXPECT_THAT(seen_->decisions(),

@@ -2,6 +2,7 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -15,6 +16,8 @@ namespace {
 using retry_guard::testing::EchoReply;
 using retry_guard::testing::EchoRequest;
 using retry_guard::testing::EchoService;
+
+std::atomic<int> keep_requests{0};
 
 grpc::ByteBuffer ToBytes(const EchoRequest& request) {
   grpc::ByteBuffer bytes;
@@ -129,11 +132,7 @@ class StartedCall::Run {
     }
     // What the application does to its request, and to the stub, is its own
     // business now.
-    if (!thread_.joinable()) {
-      request_.set_text("changed after the start");
-      bytes_.Clear();
-      DropStub();
-    }
+    if (!thread_.joinable()) ForgetWhatWasSent();
   }
 
   ~Run() {
@@ -208,9 +207,12 @@ class StartedCall::Run {
     }
   }
 
-  void DropStub() {
+  void ForgetWhatWasSent() {
     stub_ = nullptr;
     generic_ = nullptr;
+    if (keep_requests > 0) return;
+    request_.set_text("changed after the start");
+    bytes_.Clear();
   }
 
   void Queue(bool headers_first) {
@@ -221,8 +223,7 @@ class StartedCall::Run {
                       ? stub_->PrepareAsyncReadOnly(context_, request_, &queue)
                       : stub_->PrepareAsyncUnary(context_, request_, &queue);
     reader->StartCall();
-    request_.set_text("changed after the start");
-    DropStub();
+    ForgetWhatWasSent();
     if (headers_first) {
       reader->ReadInitialMetadata(&queue);
       NextTag(queue, &queue);
@@ -238,8 +239,7 @@ class StartedCall::Run {
     grpc::CompletionQueue queue;
     auto reader = generic_->PrepareUnaryCall(context_, path_, bytes_, &queue);
     reader->StartCall();
-    bytes_.Clear();
-    DropStub();
+    ForgetWhatWasSent();
     grpc::Status status;
     reader->Finish(&reply_bytes_, &status, this);
     NextTag(queue, this);
@@ -262,6 +262,9 @@ class StartedCall::Run {
   absl::Notification done_;
   std::thread thread_;
 };
+
+StartedCall::KeepRequests::KeepRequests() { ++keep_requests; }
+StartedCall::KeepRequests::~KeepRequests() { --keep_requests; }
 
 StartedCall::StartedCall(Style style,
                          const std::shared_ptr<grpc::Channel>& channel,

@@ -59,6 +59,15 @@ class StartedCall {
   // What the reply object holds in the end.
   const std::string& text() const { return text_; }
 
+  // While one lives, the application leaves its requests alone until their
+  // calls have ended. Else it changes them as soon as gRPC lets it: where an
+  // interceptor before ours holds a call back, its request is read later.
+  class KeepRequests {
+   public:
+    KeepRequests();
+    ~KeepRequests();
+  };
+
   class Run;
 
  private:

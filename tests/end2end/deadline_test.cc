@@ -168,6 +168,7 @@ TEST_P(DeadlineTest, ADeadlineOfAnyClockIsUnderstood) {
   }
 }
 
+// Not before its time either, as gRPC 1.51 itself would.
 TEST_P(DeadlineTest, TheConfigsTimeoutEndsTheCall) {
   server_.SetScript({Hold()});
   MakeChannel(Policy(4).Method("\"timeout\": \"0.1s\""));

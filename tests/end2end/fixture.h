@@ -31,7 +31,8 @@ inline constexpr char kUnaryMethod[] = "/retry_guard.testing.EchoService/Unary";
 //   MakeChannel(Policy(4).Backoff("10s").Guard(R"("layer": "NEVER")"));
 //
 // A retryPolicy of so many attempts, of UNAVAILABLE, with a backoff of one
-// millisecond without jitter; the rest is at its default. What is given as
+// millisecond, and without jitter unless it is given; the rest is at its
+// default. What is given as
 // `members` is JSON without braces.
 class Policy {
  public:

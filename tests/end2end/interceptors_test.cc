@@ -277,6 +277,7 @@ class Delayer {
 };
 
 TEST_P(InterceptorsTest, BeforeOursMayGoOnFromAnotherThread) {
+  const StartedCall::KeepRequests keep;
   Delayer delayer;
   server_.SetScript({Unavailable(), Unavailable(), Succeed()});
   before_ours_.push_back(delayer.Factory());
@@ -298,6 +299,7 @@ TEST_P(InterceptorsTest, AfterOursMayGoOnFromAnotherThread) {
 }
 
 TEST_P(InterceptorsTest, ACancellationPassesThemAll) {
+  const StartedCall::KeepRequests keep;
   Delayer delayer;
   server_.SetScript({Hold()});
   before_ours_.push_back(Watch(before_));

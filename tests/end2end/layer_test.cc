@@ -1,6 +1,8 @@
 // Exactly one layer of a chain retries, and says so to those below. The kill
 // switch, too.
 
+#include <errno.h>
+
 #include "absl/strings/numbers.h"
 #include "tests/end2end/fixture.h"
 
@@ -107,7 +109,7 @@ TEST_P(LayerTest, WithoutANameItIsThatOfTheBinary) {
   MakeChannel(Policy(4));
   CallUnary();
   EXPECT_THAT(server_.seen().at(0).Values("retry-owner"),
-              ElementsAre("retry_guard_end2end_test"));
+              ElementsAre(program_invocation_short_name));
 }
 
 TEST_P(LayerTest, NeverNeitherRetriesNorClaims) {

@@ -186,6 +186,7 @@ std::shared_ptr<Attempt> Attempt::Create(MessageKind kind) {
 
 void Attempt::Finish(bool operations_ok, bool got_message) {
   got_message_ = got_message;
+  touched_reply_ = got_message || !operations_ok;
   // The operations of an OK call fail for one thing only. What a bare channel
   // makes of it depends on the style of the call; here it is always the same.
   if (!operations_ok && status_.ok()) {

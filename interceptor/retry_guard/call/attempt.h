@@ -96,6 +96,10 @@ class Attempt {
   const grpc::Status& status() const { return status_; }
   bool got_message() const { return got_message_; }
 
+  // The reply object is not what it was before; a failed attempt, too, may have
+  // sent a message.
+  bool touched_reply() const { return touched_reply_; }
+
  protected:
   Attempt() = default;
 
@@ -104,6 +108,7 @@ class Attempt {
   grpc::ClientContext context_;
   grpc::Status status_;
   bool got_message_ = false;
+  bool touched_reply_ = false;
 };
 
 }  // namespace retry_guard::internal

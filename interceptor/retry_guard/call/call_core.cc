@@ -222,7 +222,9 @@ KeptAnswer CallCore::AnswerRefusal(const Refusal& refusal, bool is_retry,
         grpc::StatusCode::UNAVAILABLE,
         absl::StrCat("retry_guard: the circuit breaker is open for ",
                      method_->name(), "; next probe in ",
-                     RemainingMs(refusal.breaker_retry_after), " ms"),
+                     RemainingMs(absl::Ceil(refusal.breaker_retry_after,
+                                            absl::Milliseconds(1))),
+                     " ms"),
         refusal.breaker_retry_after);
   } else {
     answer.status =

@@ -97,6 +97,12 @@ class CallCore {
   grpc::ChannelInterface* rpc_channel() { return rpc_channel_; }
   bool is_first_attempt() const { return progress_.attempts == 0; }
 
+  // When the call must end, where core does not know it: the caller's context
+  // has a later deadline, or none. Else infinite.
+  absl::Time deadline_unknown_to_core() const {
+    return deadline_tightened_ ? terms_.deadline : absl::InfiniteFuture();
+  }
+
   // Attempts of a method that is not remembered must not be registered.
   grpc::ChannelInterface* registration_channel() {
     return unlisted_ == nullptr ? rpc_channel_ : nullptr;

@@ -63,13 +63,21 @@ absl::Status ChannelState::SetExplicitConfig(std::string_view json) {
 
 void ChannelState::LookAtChannelConfig(grpc::ChannelInterface* channel,
                                        absl::Time now) {
-  if (policies_.TimeToLook(now)) Report(policies_.LookAtChannel(channel));
+  if (!ChannelConfigMatters()) return;
+  // Until the resolver has answered each call looks: one that goes by the
+  // defaults for want of the policy is one too many.
+  if (!policies_.channel_config_seen() || policies_.TimeToLook(now)) {
+    Report(policies_.LookAtChannel(channel));
+  }
 }
 
 void ChannelState::AwaitChannelConfig(grpc::ChannelInterface* channel) {
-  const bool irrelevant = core_retries_off_ && policies_.is_explicit();
-  if (irrelevant || policies_.channel_config_seen()) return;
+  if (!ChannelConfigMatters() || policies_.channel_config_seen()) return;
   Report(policies_.LookAtChannel(channel));
+}
+
+bool ChannelState::ChannelConfigMatters() const {
+  return !core_retries_off_ || !policies_.is_explicit();
 }
 
 bool ChannelState::CoreRetries(std::string_view method) const {

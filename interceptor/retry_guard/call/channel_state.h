@@ -44,7 +44,7 @@ class ChannelState {
   absl::Status SetExplicitConfig(std::string_view json);
 
   // Takes over the channel's own config if it has changed. Cheap: looks once a
-  // second.
+  // second, once there is one.
   void LookAtChannelConfig(grpc::ChannelInterface* channel, absl::Time now);
 
   // The same while it is still unknown, before something is decided without it:
@@ -63,6 +63,8 @@ class ChannelState {
 
  private:
   void Report(const PolicySource::Change& change);
+  // Not where ours was given and core does not retry.
+  bool ChannelConfigMatters() const;
 
   const std::vector<std::shared_ptr<Observer>> observers_;
   const std::shared_ptr<Guard> guard_;

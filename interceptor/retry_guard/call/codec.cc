@@ -52,6 +52,19 @@ MessageKind KindOf(MessageCodec codec, const google::protobuf::Message* known,
 
 }  // namespace
 
+void Reply::Clear() const {
+  switch (kind) {
+    case MessageKind::kProtobuf:
+      message()->Clear();
+      break;
+    case MessageKind::kByteBuffer:
+      bytes()->Clear();
+      break;
+    case MessageKind::kUnknown:
+      break;
+  }
+}
+
 MethodTypes::MethodTypes(std::string_view method) {
   const MethodDescriptor* const descriptor = FindMethod(method);
   if (descriptor == nullptr) return;

@@ -26,6 +26,9 @@ struct Reply {
   grpc::ByteBuffer* bytes() const {
     return static_cast<grpc::ByteBuffer*>(object);
   }
+
+  // Forgets what was received into it.
+  void Clear() const;
 };
 
 // What the generated pool knows of a method. Immutable, hence thread-safe.

@@ -74,6 +74,7 @@ class InlineRoad final : public Road {
         grpc::Status status = core_->FinalStatus(attempt->status());
         return Answer::FromAttempt(std::move(attempt), std::move(status));
       }
+      if (attempt->touched_reply()) plan_.reply.Clear();
       attempt.reset();
       Wait(next.at);
       if (std::optional<KeptAnswer> refusal = core_->BeforeAttempt()) {

@@ -1,7 +1,11 @@
+#include <grpc/grpc.h>
+
 #include <atomic>
+#include <memory>
 #include <utility>
 
 #include "retry_guard/call/road.h"
+#include "retry_guard/policy/clock.h"
 
 namespace retry_guard::internal {
 namespace {
@@ -18,11 +22,16 @@ class ObservedRoad final : public Road {
 
   void OnBatch(InterceptorBatchMethods* batch) override {
     if (batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      StartDeadline();
+    }
+    if (batch->QueryInterceptionHookPoint(
             InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
       headers_received_.store(true, std::memory_order_release);
     }
     if (batch->QueryInterceptionHookPoint(
             InterceptionHookPoints::POST_RECV_STATUS)) {
+      if (deadline_ != nullptr) deadline_->Cancel();
       core_->AfterAttempt({*batch->GetRecvStatus(), *core_->caller(),
                            headers_received_.load(std::memory_order_acquire)});
     }
@@ -33,7 +42,24 @@ class ObservedRoad final : public Road {
   void OnCancel() override { core_->SetCancelled(); }
 
  private:
+  // The call was made with the deadline of its context; a tighter one, of the
+  // config or of the inbound call, has to be kept from outside.
+  void StartDeadline() {
+    const absl::Time when = core_->deadline_unknown_to_core();
+    if (when == absl::InfiniteFuture()) return;
+    grpc_call* const call = core_->caller()->c_call();
+    grpc_call_ref(call);
+    deadline_ = core_->channel().clock().StartTimer(when, [call](bool fired) {
+      if (fired) {
+        grpc_call_cancel_with_status(call, GRPC_STATUS_DEADLINE_EXCEEDED,
+                                     "Deadline Exceeded", nullptr);
+      }
+      grpc_call_unref(call);
+    });
+  }
+
   const std::shared_ptr<CallCore> core_;
+  std::shared_ptr<Clock::Timer> deadline_;
   std::atomic<bool> headers_received_{false};
 };
 

@@ -45,8 +45,8 @@ class PolicySource {
   // From the application. Outranks the channel's own for good.
   Change SetExplicit(std::string_view json);
 
-  // Whether it is time to look at the channel's own config: it has not been
-  // seen yet, or the last look was over a second ago. Claims the look.
+  // Whether it is time to look at the channel's own config again: the last look
+  // was over a second ago. Claims the look.
   bool TimeToLook(absl::Time now);
 
   bool channel_config_seen() const {

@@ -84,6 +84,7 @@ class RelayRoad final : public Road,
                                     core_->FinalStatus(attempt.status())));
       return;
     }
+    if (attempt.touched_reply()) plan_.reply.Clear();
     attempt_.reset();
     Wait(next.at);
   }

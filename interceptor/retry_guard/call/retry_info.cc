@@ -14,9 +14,9 @@ constexpr int64_t kMostSeconds = 315576000000;
 
 grpc::Status WithRetryInfo(grpc::StatusCode code, const std::string& message,
                            absl::Duration delay) {
-  // What a protobuf Duration can hold.
+  // What a protobuf Duration can hold; rounded up, or who obeys comes early.
   const absl::Duration wait =
-      std::clamp(delay, absl::ZeroDuration(),
+      std::clamp(absl::Ceil(delay, absl::Nanoseconds(1)), absl::ZeroDuration(),
                  absl::Seconds(kMostSeconds) + absl::Nanoseconds(999999999));
   wire::RetryInfo info;
   absl::Duration rest;
