@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "retry_guard/policy/backoff.h"
 #include "retry_guard/policy/decision.h"
 #include "retry_guard/policy/status_codes.h"
 #include "tests/conformance/calls.h"
@@ -48,6 +49,7 @@ struct CallStory {
   CallEnd expected;
   int64_t max_attempts = 3;
   StatusCodeSet retryable = {absl::StatusCode::kUnavailable};
+  BackoffPolicy backoff;
   absl::Duration per_attempt = absl::InfiniteDuration();
   std::optional<int64_t> buffer_bytes;
   bool has_policy = false;  // the scenario shows a retryPolicy

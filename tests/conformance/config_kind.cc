@@ -188,6 +188,9 @@ class ConfigReplay {
       texts_.emplace(path, text);
     }
     differences_.Look(input, experiment_off);
+    const Json* const policy = Member(input, "retryPolicy");
+    has_attempt_timeout_ = policy != nullptr &&
+                           Member(*policy, "perAttemptRecvTimeout") != nullptr;
   }
 
   void ExpectValid(bool valid) {
@@ -253,12 +256,16 @@ class ConfigReplay {
   Report& report_;
   absl::StatusOr<std::shared_ptr<const ServiceConfig>> parsed_;
   Differences differences_;
+  bool has_attempt_timeout_ = false;
   Paths ours_;
   std::multimap<std::string, std::string> texts_;
 };
 
 void ConfigReplay::ExpectParsed(const Fields& parsed) {
-  if (!parsed_.ok()) return;
+  if (!parsed_.ok()) {
+    for (const std::string& key : parsed.Keys()) parsed.Note({key.c_str()});
+    return;  // said by ExpectValid
+  }
   const MethodPolicy& method = (*parsed_)->ForMethod("/a.B/C");
   const GuardPolicy& guard = (*parsed_)->guard();
   if (const auto n = parsed.Int("maxAttempts")) {
@@ -279,9 +286,10 @@ void ConfigReplay::ExpectParsed(const Fields& parsed) {
                  *t);
   }
   if (parsed.IsNull("perAttemptRecvTimeout_ms")) {
-    report_.Diverges(Rule::kAttemptTimeoutIsRead);
-    report_.Check(method.per_attempt_timeout != absl::InfiniteDuration(),
-                  "perAttemptRecvTimeout was not read");
+    if (has_attempt_timeout_) report_.Diverges(Rule::kAttemptTimeoutIsRead);
+    report_.Equal("perAttemptRecvTimeout was read",
+                  method.per_attempt_timeout != absl::InfiniteDuration(),
+                  has_attempt_timeout_);
   } else if (const auto t = parsed.Time("perAttemptRecvTimeout")) {
     report_.Near("perAttemptRecvTimeout", method.per_attempt_timeout, *t);
   }

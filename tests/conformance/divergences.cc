@@ -59,6 +59,9 @@ std::string ReasonOf(Rule rule) {
     case Rule::kCanonicalPushback:
       return "canonical-pushback: a pushback with superfluous zeros means stop "
              "(gRFC A6 leaves it open)";
+    case Rule::kOnePushback:
+      return "one-pushback: two pushbacks mean stop, but gRPC C++ hands on the "
+             "last of them only, and that is obeyed";
     case Rule::kNegativeRetryInfo:
       return "negative-retry-info: a negative RetryInfo is ignored";
     case Rule::kRetryAfterIsSeconds:

@@ -33,6 +33,7 @@ enum class Rule {
   kProportionalIsFixed,
   // Reading hints.
   kCanonicalPushback,
+  kOnePushback,
   kNegativeRetryInfo,
   kRetryAfterIsSeconds,
   kHttpDateForms,

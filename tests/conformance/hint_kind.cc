@@ -116,6 +116,9 @@ void CheckRetryAfter(const RetryAfterCase& one, Report& report) {
     int64_t seconds = 0;
     if (absl::SimpleAtoi(one.value, &seconds)) {
       report.Near("delay", hint.delay, absl::Seconds(seconds));
+    } else {
+      report.Check(ServerForbidsRetry(hint, PushbackPolicy()),
+                   "a number that is too large does not stop");
     }
     return;
   }
@@ -144,6 +147,7 @@ void CheckRetryAfter(const RetryAfterCase& one, Report& report) {
     const bool due = hint.delay == absl::ZeroDuration();
     if (one.ignored || due || !AllDigits(one.value)) {
       report.Diverges(due ? Rule::kHintZero : Rule::kHintsAlwaysRead);
+      report.Check(!hint.stop, "a retry-after stops");
       CheckWait(hint, report);
     } else {
       report.Check(false, absl::StrCat("taken: ", one.value));

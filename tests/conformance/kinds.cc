@@ -55,6 +55,12 @@ Replay ReplayOf(const std::string& kind) {
       {"throttle_sequence", ReplayThrottleSequence},
       {"token_bucket", ReplayTokenBucket},
       {"window", Skip<kWindowHidden>},
+      // Tables of numbers: their columns are their kind.
+      {"bucket_start,algorithm,mean_writes_per_bucket,sd",
+       ReplaySimulationSeries},
+      {"clients,algorithm,trials,time_mean,time_sd,time_p50,time_p95,"
+       "calls_mean,calls_sd,calls_p50,calls_p95,calls_per_client",
+       ReplaySimulationCell},
   };
   const auto found = kinds->find(kind);
   return found == kinds->end() ? nullptr : found->second;

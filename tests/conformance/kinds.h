@@ -57,6 +57,8 @@ void ReplayProperty(const Table&, const Fields&, Report&);
 void ReplayInterceptors(const Table&, const Fields&, Report&);
 // simulation_kind.cc
 void ReplaySimulation(const Table&, const Fields&, Report&);
+void ReplaySimulationCell(const Table&, const Fields&, Report&);
+void ReplaySimulationSeries(const Table&, const Fields&, Report&);
 
 }  // namespace retry_guard::conformance
 

@@ -50,6 +50,7 @@ class CallReplay {
     const MethodPolicy& policy = config->ForMethod("/a.B/C");
     story_.max_attempts = policy.max_attempts;
     story_.retryable = policy.retryable_codes;
+    story_.backoff = policy.backoff;
     story_.per_attempt = policy.per_attempt_timeout;
 
     plan.replies.clear();
@@ -138,6 +139,7 @@ class CallReplay {
         plan.cancel_in_flight = true;
       } else if (Retryable(last) && last.status != 1) {
         plan.cancel_in_backoff = true;
+        CancelOfWaitThatDoesNotFit();
       }
     }
     if (expected.status == "DEADLINE_EXCEEDED" && !last.hold &&
@@ -149,6 +151,22 @@ class CallReplay {
           std::string(StatusCodeName(SanitizeStatusCode(last.status)));
       expected.reason = Reason::kDeadlineTooClose;
     }
+  }
+
+  // The peer waits, although it could know that the deadline comes first; ours
+  // has nothing to cancel then.
+  void CancelOfWaitThatDoesNotFit() {
+    CallPlan& plan = story_.plan;
+    const int retry = static_cast<int>(plan.replies.size());
+    if (BackoffCeiling(story_.backoff, retry) < plan.deadline) return;
+    report_.Diverges(Rule::kDeadlineFit);
+    plan.config.method_guard["jitter"] = Quote("NONE");
+    CallEnd refused = story_.expected;
+    refused.status = CodeName(grpc::Status(
+        static_cast<grpc::StatusCode>(plan.replies.back().status), ""));
+    refused.reason = Reason::kDeadlineTooClose;
+    Check(MakeCall(plan, Style::kSync), refused, "with the deadline");
+    plan.deadline = absl::InfiniteDuration();
   }
 
   bool timeouts_expected() const {
@@ -287,6 +305,16 @@ class CallReplay {
       const ServerHint hint = ReadPushback(values);
       const auto attempt = static_cast<int64_t>(i) + 1;
       const bool peer_retries = story_.expected.attempts > attempt;
+      if (values.size() > 1) {
+        report_.Check(hint.stop, "two pushbacks do not stop");
+        if (peer_retries || ReadPushback({values.back()}).stop ||
+            attempt >= story_.max_attempts) {
+          continue;
+        }
+        report_.Diverges(Rule::kOnePushback);
+        OneMore(i);
+        return;
+      }
       if (peer_retries && ServerForbidsRetry(hint, PushbackPolicy()) &&
           !hint.stop) {
         report_.Diverges(Rule::kMaxPushback);

@@ -17,6 +17,8 @@ namespace {
 constexpr double kBase = 5;
 constexpr double kCap = 2000;
 constexpr int kTrials = 40;
+constexpr double kBucket = 50;
+constexpr size_t kBuckets = 60;  // to 3000
 
 constexpr const char* kAlgorithms[] = {"None", "Decorr", "FullJitter",
                                        "EqualJitter", "Exponential"};
@@ -42,6 +44,23 @@ const Mean& MeanOf(const std::string& algorithm, int clients, double base,
     mean.calls += static_cast<double>(result.calls) / kTrials;
   }
   return mean;
+}
+
+// Writes that the server hears in each stretch of 50 units, with 100 clients.
+const std::vector<double>& MeanWrites(const std::string& algorithm) {
+  static auto* const means = new std::map<std::string, std::vector<double>>;
+  std::vector<double>& writes = (*means)[algorithm];
+  if (!writes.empty()) return writes;
+  writes.resize(kBuckets, 0);
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const SimulationResult result =
+        Simulate(algorithm, 100, kBase, kCap, 1000U + trial);
+    for (const double time : result.writes) {
+      const auto bucket = static_cast<size_t>(time / kBucket);
+      if (bucket < kBuckets) writes[bucket] += 1.0 / kTrials;
+    }
+  }
+  return writes;
 }
 
 // The tables' own rule for comparing means: theirs of 1000 trials, ours fewer.
@@ -113,8 +132,6 @@ void CheckPerClient(const Fields& expect, const char* key,
 
 // Stretches of time in which the server heard nothing: a number, or ">= n".
 void ReplayGaps(const Fields& scenario, Report& report) {
-  constexpr double kBucket = 50;
-  constexpr size_t kBuckets = 24;  // to 1200
   const Fields expect =
       scenario.Object("expect").Object("zero_buckets_of_50_units_before_1200");
   struct Bound {
@@ -140,18 +157,9 @@ void ReplayGaps(const Fields& scenario, Report& report) {
   }
   if (!scenario.AllRead()) return;
   for (const Bound& bound : bounds) {
-    // The mean over the trials, as in the table.
-    std::vector<double> writes(kBuckets, 0);
-    for (int trial = 0; trial < kTrials; ++trial) {
-      const SimulationResult result =
-          Simulate(bound.algorithm, 100, kBase, kCap, 1000u + trial);
-      for (const double time : result.writes) {
-        const auto bucket = static_cast<size_t>(time / kBucket);
-        if (bucket < kBuckets) writes[bucket] += 1.0 / kTrials;
-      }
-    }
-    const auto zero =
-        static_cast<double>(std::count(writes.begin(), writes.end(), 0.0));
+    const std::vector<double>& writes = MeanWrites(bound.algorithm);
+    const auto zero = static_cast<double>(
+        std::count(writes.begin(), writes.begin() + 1200 / 50, 0.0));
     report.Check(bound.at_least ? zero >= bound.number : zero == bound.number,
                  absl::StrCat(bound.algorithm, ": ", zero, " gaps"));
   }
@@ -218,6 +226,50 @@ void ReplaySimulation(const Table& /*table*/, const Fields& scenario,
     return;
   }
   ReplayCell(scenario, clients, base, cap, report);
+}
+
+// One line of means per number of clients and algorithm.
+void ReplaySimulationCell(const Table& /*table*/, const Fields& scenario,
+                          Report& report) {
+  const Fields input = scenario.Object("input");
+  const std::string algorithm = input.Text("algorithm").value_or("");
+  const auto clients = input.Int("clients");
+  const auto time_mean = input.Number("time_mean");
+  const auto time_sd = input.Number("time_sd");
+  const auto calls_mean = input.Number("calls_mean");
+  const auto calls_sd = input.Number("calls_sd");
+  input.Note({"trials", "time_p50", "time_p95", "calls_p50", "calls_p95",
+              "calls_per_client"});
+  if (!IsAlgorithm(algorithm) || !clients.has_value() || *clients < 1 ||
+      *clients > 1000 || !time_mean.has_value() || !time_sd.has_value() ||
+      !calls_mean.has_value() || !calls_sd.has_value()) {
+    report.NotApplicable("a line that is not whole, or of another algorithm");
+  }
+  if (!scenario.AllRead()) return;
+  const Mean& ours = MeanOf(algorithm, static_cast<int>(*clients), kBase, kCap);
+  CheckMean("time", ours.time, *time_mean, *time_sd, report);
+  CheckMean("calls", ours.calls, *calls_mean, *calls_sd, report);
+}
+
+// One line per algorithm and stretch of time, with 100 clients.
+void ReplaySimulationSeries(const Table& /*table*/, const Fields& scenario,
+                            Report& report) {
+  const Fields input = scenario.Object("input");
+  const std::string algorithm = input.Text("algorithm").value_or("");
+  const auto start = input.Number("bucket_start");
+  const auto mean = input.Number("mean_writes_per_bucket");
+  const auto sd = input.Number("sd");
+  if (!IsAlgorithm(algorithm) || !start.has_value() || !mean.has_value() ||
+      !sd.has_value() || *start < 0 || *start >= kBucket * kBuckets) {
+    report.NotApplicable("a line that is not whole, or of another algorithm");
+  }
+  if (!scenario.AllRead()) return;
+  const double ours =
+      MeanWrites(algorithm)[static_cast<size_t>(*start / kBucket)];
+  // A tenth of a write more: where nothing was seen, something rare may be.
+  const double tolerance = 4 * *sd * std::sqrt(1.0 / 300 + 1.0 / kTrials) + 0.1;
+  report.Check(std::abs(ours - *mean) <= tolerance,
+               absl::StrCat(ours, " writes, not ", *mean, " +- ", tolerance));
 }
 
 }  // namespace retry_guard::conformance

@@ -344,6 +344,14 @@ TEST_P(BreakerTest, OtherCodesThanTheListedAreNoFailures) {
   EXPECT_EQ(Snapshot().breaker_state, BreakerState::kClosed);
 }
 
+// A proxy's limit is no failure of the backend.
+TEST_P(BreakerTest, AnHttp429IsNoFailureOfTheServer) {
+  Make();
+  server_.SetScript({Unavailable("Received http2 header with status: 429")});
+  for (int i = 0; i < 5; ++i) CallUnary();
+  EXPECT_EQ(Snapshot().breaker_state, BreakerState::kClosed);
+}
+
 TEST_P(BreakerTest, ADeadlineTooShortForAnAnswerIsNoFailureOfTheServer) {
   Make();
   server_.SetScriptFor("slow", {Hold()});

@@ -215,6 +215,16 @@ class StartedCall::Run {
     bytes_.Clear();
   }
 
+  // gRPC may still be busy with a queue that has delivered its last tag, until
+  // it says that it has shut down.
+  static void Drain(grpc::CompletionQueue& queue) {
+    queue.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue.Next(&tag, &ok)) {
+    }
+  }
+
   void Queue(bool headers_first) {
     grpc::CompletionQueue queue;
     auto reader = method_ == "Idempotent" ? stub_->PrepareAsyncIdempotent(
@@ -231,7 +241,7 @@ class StartedCall::Run {
     grpc::Status status;
     reader->Finish(&reply_, &status, this);
     NextTag(queue, this);
-    queue.Shutdown();
+    Drain(queue);
     End(status);
   }
 
@@ -243,7 +253,7 @@ class StartedCall::Run {
     grpc::Status status;
     reader->Finish(&reply_bytes_, &status, this);
     NextTag(queue, this);
-    queue.Shutdown();
+    Drain(queue);
     End(status, true);
   }
 

@@ -12,6 +12,7 @@ namespace retry_guard::end2end {
 namespace {
 
 constexpr int kFlips = 1000;
+constexpr int kCalls = 100;  // at least, meanwhile
 constexpr int kThreads = 4;
 
 class ReloadTest : public EndToEndTest {
@@ -21,16 +22,18 @@ class ReloadTest : public EndToEndTest {
   void CallWhileFlipping(const std::string& a, const std::string& b,
                          std::array<std::atomic<int>, 17>& ended) {
     std::atomic<bool> stop{false};
+    std::atomic<int> calls{0};
     std::vector<std::thread> callers;
     for (int i = 0; i < kThreads; ++i) {
       callers.emplace_back([&] {
         while (!stop) {
           grpc::ClientContext context;
           ++ended[CallUnary(&context).status.error_code()];
+          ++calls;
         }
       });
     }
-    for (int flip = 0; flip < kFlips; ++flip) {
+    for (int flip = 0; flip < kFlips || calls < kCalls; ++flip) {
       ASSERT_TRUE(factory_->UpdateServiceConfig(flip % 2 == 0 ? b : a).ok());
     }
     stop = true;

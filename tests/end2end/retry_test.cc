@@ -327,6 +327,25 @@ TEST_P(RetryTest, ABadPolicyMakesNoChannel) {
               HasSubstr("methodConfig[0].retryPolicy.maxAttempts: "));
 }
 
+// Where glibc has to read a file to find out where the stack is.
+TEST(MainThreadTest, ABlockingCallIsRetriedThere) {
+  ScriptedServer server({Unavailable(), Unavailable(), Succeed()});
+  InterceptorOptions options;
+  options.service_config_json = Policy(4);
+  const auto channel = CreateChannel(
+      server.address(), grpc::InsecureChannelCredentials(), options);
+  ASSERT_TRUE(channel.ok());
+  grpc::ClientContext context;
+  testing::EchoRequest request;
+  testing::EchoReply reply;
+  request.set_text("hi");
+  EXPECT_TRUE(testing::EchoService::NewStub(*channel)
+                  ->Unary(&context, request, &reply)
+                  .ok());
+  EXPECT_EQ(reply.text(), "hi");
+  EXPECT_EQ(server.calls(), 3);
+}
+
 // Real backoff, real clock: the wait is not shortened.
 TEST_P(RetryTest, WaitsAtLeastTheBackoff) {
   server_.SetScript({Unavailable(), Succeed()});

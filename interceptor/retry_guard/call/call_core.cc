@@ -15,8 +15,13 @@
 namespace retry_guard::internal {
 namespace {
 
-// gRPC core's timers may be this much early on ours.
-constexpr absl::Duration kTimerSlack = absl::Milliseconds(1);
+// How early an attempt may end and still have ended by its timeout. The server
+// counts the same time, by a clock that core reads once per turn of its loop,
+// and so may be first by milliseconds when it is busy.
+absl::Duration TimerSlack(absl::Duration timeout) {
+  return std::clamp(timeout / 10, absl::Milliseconds(1),
+                    absl::Milliseconds(50));
+}
 
 const ReceivedMetadata& InitialMetadata(const CallCore::Ended& ended) {
   static const auto* const none = new ReceivedMetadata();
@@ -289,7 +294,9 @@ Outcome CallCore::MakeOutcome(const Ended& ended,
       RecognizeTransportEvent(outcome.code, status.error_message(), facts);
   outcome.attempt_timed_out =
       outcome.code == absl::StatusCode::kDeadlineExceeded &&
-      attempt_timeout_set_ && TimeUntil(attempt_deadline_) <= kTimerSlack;
+      attempt_timeout_set_ &&
+      TimeUntil(attempt_deadline_) <=
+          TimerSlack(terms_.policy->per_attempt_timeout);
   outcome.hint = ReadHint(ended, channel_->clock());
   return outcome;
 }

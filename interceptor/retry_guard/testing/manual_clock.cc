@@ -32,7 +32,8 @@ class ManualClock::State : public std::enable_shared_from_this<State> {
   explicit State(absl::Time start) : now_(start) {}
 
   void Start() {
-    runner_ = std::thread([this] { RunCallbacks(); });
+    runner_ =
+        std::thread([self = shared_from_this()] { self->RunCallbacks(); });
   }
 
   // Whoever still waits is let go: its call is ended, not leaked.
@@ -43,7 +44,12 @@ class ManualClock::State : public std::enable_shared_from_this<State> {
       waiting_.clear();
       stopping_ = true;
     }
-    runner_.join();
+    if (runner_.get_id() == std::this_thread::get_id()) {
+      // What a callback owned was the last to know the clock.
+      runner_.detach();
+    } else {
+      runner_.join();
+    }
   }
 
   absl::Time now() const {
