@@ -56,14 +56,5 @@ TEST_P(GlobalInterceptorTest, SeesEachAttemptAndMayCastItsMessages) {
   Global()->current = nullptr;
 }
 
-TEST_P(GlobalInterceptorTest, ThatMakesNoneIsHarmless) {
-  Global()->current = nullptr;
-  server_.SetScript({Unavailable(), Succeed()});
-  before_ours_.push_back(NoInterceptor());
-  MakeChannel(Policy(4));
-  EXPECT_TRUE(CallUnary().status.ok());
-  EXPECT_EQ(server_.calls(), 2);
-}
-
 }  // namespace
 }  // namespace retry_guard::end2end
