@@ -97,7 +97,8 @@ std::optional<RetryMarker> ReadInboundMarker(
 grpc::Status RetryLater(grpc::ServerContextBase* inbound, absl::Duration delay,
                         std::string message) {
   inbound->AddTrailingMetadata(internal::kPushbackMs, PushbackMs(delay));
-  return internal::WithRetryInfo(grpc::StatusCode::UNAVAILABLE, message, delay);
+  return internal::WithRetryInfo(grpc::StatusCode::UNAVAILABLE,
+                                 std::move(message), delay);
 }
 
 grpc::Status DoNotRetry(grpc::ServerContextBase* inbound, grpc::Status status) {

@@ -144,6 +144,10 @@ class AttemptOf final : public Attempt {
   void Done() {
     const std::shared_ptr<Attempt> self = std::move(self_);
     const std::shared_ptr<AttemptListener> listener = std::move(listener_);
+    // The answer may make the application drop the channel; the caller's own
+    // context has kept it until here. Ours must not be the last to let go of
+    // it, on a thread of the channel's own queue.
+    GrpcAccess::ReleaseChannel(&context_);
     listener->OnDone(*this);
   }
 

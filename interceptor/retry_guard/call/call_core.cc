@@ -410,9 +410,8 @@ void CallCore::ReportDecision(Decision decision, absl::Time now) {
 void CallCore::ReportTransition(
     const std::optional<CircuitBreaker::Transition>& change) {
   if (!change.has_value() || !channel_->observed()) return;
-  const std::string_view method = terms_.policy->own_breaker
-                                      ? std::string_view(method_->name())
-                                      : std::string_view();
+  std::string_view method;
+  if (terms_.policy->own_breaker) method = method_->name();
   channel_->Notify(BreakerStateChange{method, change->from, change->to});
 }
 
@@ -423,14 +422,13 @@ grpc::Status CallCore::FinalStatus(const grpc::Status& status) const {
   }
   const grpc::Status& last = last_answer_->status;
   if (last.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) return status;
-  return grpc::Status(
-      status.error_code(),
-      absl::StrCat(
-          status.error_message(), " in attempt ", progress_.attempts,
-          "; the server's last answer was ",
-          AbslView(StatusCodeName(SanitizeStatusCode(last.error_code()))), ": ",
-          last.error_message()),
-      status.error_details());
+  return {status.error_code(),
+          absl::StrCat(
+              status.error_message(), " in attempt ", progress_.attempts,
+              "; the server's last answer was ",
+              AbslView(StatusCodeName(SanitizeStatusCode(last.error_code()))),
+              ": ", last.error_message()),
+          status.error_details()};
 }
 
 }  // namespace retry_guard::internal

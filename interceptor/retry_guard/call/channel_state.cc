@@ -1,7 +1,6 @@
 #include "retry_guard/call/channel_state.h"
 
-#include <errno.h>
-
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_join.h"

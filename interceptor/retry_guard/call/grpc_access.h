@@ -76,6 +76,11 @@ class CallbackUnaryCallImpl<retry_guard::internal::Key,
     // The metadata has it already; this is for its getter alone.
     to->compression_algorithm_ = from.compression_algorithm_;
   }
+  // A call that has been created keeps core's channel; the context also keeps
+  // the C++ one, which must not be dropped on a thread of its own queue.
+  static void ReleaseChannel(ClientContext* context) {
+    context->channel_ = nullptr;
+  }
   static bool WaitForReadySet(const ClientContext& context) {
     return context.wait_for_ready_explicitly_set_;
   }

@@ -52,7 +52,7 @@ class GuardState {
   // A channel that has a service config asks for its parameters. The first one
   // to do so decides for all, and may change its mind; false: a different
   // channel decided otherwise, and nothing changed.
-  bool Configure(const void* channel, const GuardPolicy& policy,
+  bool Configure(const void* channel, const GuardPolicy& wanted,
                  absl::Time now);
 
   // The channel is gone: another one may decide from now on.

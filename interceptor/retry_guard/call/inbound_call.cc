@@ -21,7 +21,9 @@ void InboundCall::AdviseLater(absl::StatusCode code, gpr_timespec when) {
   absl::MutexLock lock(&mu_);
   std::optional<Advice>& advice = advice_[static_cast<size_t>(code)];
   if (advice.has_value() && advice->never) return;
-  advice.emplace().when = when;
+  Advice later;
+  later.when = when;
+  advice = later;
 }
 
 std::optional<int32_t> InboundCall::PushbackFor(absl::StatusCode code) const {

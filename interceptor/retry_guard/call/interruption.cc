@@ -23,7 +23,7 @@ uint64_t Interruption::BeginWait() {
 }
 
 void Interruption::SetTimer(uint64_t wait,
-                            std::shared_ptr<Clock::Timer> timer) {
+                            const std::shared_ptr<Clock::Timer>& timer) {
   {
     absl::MutexLock lock(&mu_);
     if (wait != number_) return;

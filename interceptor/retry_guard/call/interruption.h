@@ -30,7 +30,7 @@ class Interruption {
   uint64_t BeginWait();
 
   // The timer of wait number `wait`.
-  void SetTimer(uint64_t wait, std::shared_ptr<Clock::Timer> timer);
+  void SetTimer(uint64_t wait, const std::shared_ptr<Clock::Timer>& timer);
 
   // Cancels the attempt that runs, or cuts the wait short; and whatever would
   // start later.

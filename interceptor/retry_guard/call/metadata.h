@@ -33,8 +33,8 @@ inline constexpr char kIdempotencyKey[] = "idempotency-key";
 using SendMetadata = std::multimap<std::string, std::string>;
 using ReceivedMetadata = std::multimap<grpc::string_ref, grpc::string_ref>;
 
-inline std::string_view View(grpc::string_ref text) {
-  return std::string_view(text.data(), text.size());
+inline std::string_view View(const grpc::string_ref& text) {
+  return {text.data(), text.size()};
 }
 
 // The value of a key that should stand once; of several the first.

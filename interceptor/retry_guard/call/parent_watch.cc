@@ -23,6 +23,9 @@ class UnsentCall final : public ParentWatch {
     context_.set_deadline(caller.raw_deadline());
     grpc::internal::Call call =
         GrpcAccess::CreateBareCall(channel, method, &context_, cq);
+    // The watch may end after the caller's call, on a thread of the channel's
+    // own queue, and must not be the last to let go of the channel there.
+    GrpcAccess::ReleaseChannel(&context_);
     operations_.ClientRecvStatus(&context_, &status_);
     tag_.Attach(&operations_, this, [](void* self, bool /*ok*/) {
       static_cast<UnsentCall*>(self)->Ended();

@@ -136,10 +136,10 @@ class RelayRoad final : public Road,
           core->SetParentEnded(code);
           interruption->EndWait();
         });
-    auto timer = core_->channel().clock().StartTimer(
+    const auto timer = core_->channel().clock().StartTimer(
         until,
         [self = shared_from_this()](bool /*fired*/) { self->WaitOver(); });
-    interruption_->SetTimer(wait, std::move(timer));
+    interruption_->SetTimer(wait, timer);
   }
 
   void WaitOver() {
