@@ -94,11 +94,12 @@ std::optional<RetryMarker> ReadInboundMarker(
   return internal::ReadMarkerFrom(inbound.client_metadata());
 }
 
+// The message is taken by value for a gRPC whose Status can take it over.
 grpc::Status RetryLater(grpc::ServerContextBase* inbound, absl::Duration delay,
+                        // NOLINTNEXTLINE(performance-unnecessary-value-param)
                         std::string message) {
   inbound->AddTrailingMetadata(internal::kPushbackMs, PushbackMs(delay));
-  return internal::WithRetryInfo(grpc::StatusCode::UNAVAILABLE,
-                                 std::move(message), delay);
+  return internal::WithRetryInfo(grpc::StatusCode::UNAVAILABLE, message, delay);
 }
 
 grpc::Status DoNotRetry(grpc::ServerContextBase* inbound, grpc::Status status) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 
 #include "retry_guard/rpc_status.pb.h"
 
@@ -13,7 +12,7 @@ constexpr int64_t kMostSeconds = 315576000000;
 
 }  // namespace
 
-grpc::Status WithRetryInfo(grpc::StatusCode code, std::string message,
+grpc::Status WithRetryInfo(grpc::StatusCode code, const std::string& message,
                            absl::Duration delay) {
   // What a protobuf Duration can hold; rounded up, or who obeys comes early.
   const absl::Duration wait =
@@ -32,7 +31,7 @@ grpc::Status WithRetryInfo(grpc::StatusCode code, std::string message,
   google::protobuf::Any* const any = details.add_details();
   any->set_type_url("type.googleapis.com/google.rpc.RetryInfo");
   any->set_value(info.SerializeAsString());
-  return {code, std::move(message), details.SerializeAsString()};
+  return {code, message, details.SerializeAsString()};
 }
 
 }  // namespace retry_guard::internal

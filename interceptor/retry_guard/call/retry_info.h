@@ -12,7 +12,7 @@
 namespace retry_guard::internal {
 
 // A status whose details are a google.rpc.Status with one RetryInfo.
-grpc::Status WithRetryInfo(grpc::StatusCode code, std::string message,
+grpc::Status WithRetryInfo(grpc::StatusCode code, const std::string& message,
                            absl::Duration delay);
 
 }  // namespace retry_guard::internal
