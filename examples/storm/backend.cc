@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "grpcpp/grpcpp.h"
 #include "retry_guard/examples/storm.grpc.pb.h"
+#include "retry_guard/limiter.h"
 #include "scenario.h"
 #include "steady_time.h"
 
@@ -21,7 +22,15 @@ namespace pb = ::retry_guard::examples;
 
 class Reactor final : public grpc::ServerUnaryReactor {
  public:
+  // A request takes its place in the queue, or at a worker, until it was
+  // answered.
+  void Hold(retry_guard::ConcurrencyLimiter::Permit place) {
+    place_ = std::move(place);
+  }
   void OnDone() override { delete this; }
+
+ private:
+  retry_guard::ConcurrencyLimiter::Permit place_;
 };
 
 class BackendService final : public pb::Backend::CallbackService {
@@ -29,23 +38,35 @@ class BackendService final : public pb::Backend::CallbackService {
   BackendService(SharedPage& page, uint64_t seed)
       : page_(page), pool_(page, seed) {}
 
-  grpc::ServerUnaryReactor* Work(grpc::CallbackServerContext*,
+  grpc::ServerUnaryReactor* Work(grpc::CallbackServerContext* context,
                                  const pb::WorkRequest*,
                                  pb::WorkReply*) override {
     page_.CountAttempt(SteadyNow());
     auto* reactor = new Reactor;
     if (page_.refuse_all) {
       reactor->Finish({grpc::StatusCode::UNAVAILABLE, "out of order"});
-    } else if (!pool_.Submit([reactor](const grpc::Status& status) {
-                 reactor->Finish(status);
-               })) {
-      reactor->Finish({grpc::StatusCode::UNAVAILABLE, "queue is full"});
+      return reactor;
     }
+    auto admission = limiter_.TryAcquire(context);
+    if (!admission.ok()) {
+      reactor->Finish(admission.status);
+      return reactor;
+    }
+    reactor->Hold(std::move(admission.permit));
+    pool_.Submit(
+        [reactor](const grpc::Status& status) { reactor->Finish(status); });
     return reactor;
   }
 
  private:
+  static retry_guard::ConcurrencyLimiter::Options WorkersAndQueue() {
+    retry_guard::ConcurrencyLimiter::Options options;
+    options.max_concurrent = kWorkers + kQueueLimit;
+    return options;
+  }
+
   SharedPage& page_;
+  retry_guard::ConcurrencyLimiter limiter_{WorkersAndQueue()};
   WorkerPool pool_;
 };
 
@@ -56,14 +77,12 @@ WorkerPool::WorkerPool(const SharedPage& levers, uint64_t seed)
   for (int i = 0; i < kWorkers; ++i) workers_.emplace_back([this] { Work(); });
 }
 
-bool WorkerPool::Submit(Done done) {
+void WorkerPool::Submit(Done done) {
   {
     std::lock_guard lock(mutex_);
-    if (queue_.size() >= kQueueLimit) return false;
     queue_.push_back(std::move(done));
   }
   not_empty_.notify_one();
-  return true;
 }
 
 void WorkerPool::Work() {

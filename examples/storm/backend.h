@@ -1,10 +1,9 @@
-// The backend: a fixed number of workers behind a bounded queue.
+// The backend: a fixed number of workers behind a queue, bounded by a limiter.
 
 #ifndef EXAMPLES_STORM_BACKEND_H_
 #define EXAMPLES_STORM_BACKEND_H_
 
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -27,8 +26,8 @@ class WorkerPool {
 
   WorkerPool(const SharedPage& levers, uint64_t seed);
 
-  // False if the queue is full. `done` is called from a worker.
-  bool Submit(Done done);
+  // `done` is called from a worker.
+  void Submit(Done done);
 
  private:
   void Work();

@@ -4,7 +4,6 @@
 #ifndef EXAMPLES_STORM_SCENARIO_H_
 #define EXAMPLES_STORM_SCENARIO_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -19,7 +18,7 @@ namespace storm {
 // are busy, all the time, with answers that nobody waits for any more.
 inline constexpr int kWorkers = 4;
 inline constexpr absl::Duration kServiceTime = absl::Milliseconds(20);
-inline constexpr size_t kQueueLimit = 400;
+inline constexpr int kQueueLimit = 400;
 
 // The callers: 70 % of that capacity. Four attempts of one attempt timeout each
 // and the naive loop's three pauses fit into the deadline.
