@@ -1,27 +1,11 @@
 #include "retry_guard/call/attempt.h"
 
-#include <grpc/support/log.h>
-#include <grpcpp/impl/call_op_set.h>
-#include <grpcpp/impl/serialization_traits.h>
+#include <grpcpp/support/client_callback.h>
 
-#include <atomic>
-#include <type_traits>
-#include <utility>
-
-#include "retry_guard/call/batch_tag.h"
 #include "retry_guard/call/grpc_access.h"
 
 namespace retry_guard::internal {
 namespace {
-
-using google::protobuf::MessageLite;
-using grpc::internal::CallOpClientRecvStatus;
-using grpc::internal::CallOpClientSendClose;
-using grpc::internal::CallOpRecvInitialMetadata;
-using grpc::internal::CallOpRecvMessage;
-using grpc::internal::CallOpSendInitialMetadata;
-using grpc::internal::CallOpSendMessage;
-using grpc::internal::CallOpSet;
 
 thread_local const void* creating_for = nullptr;
 
@@ -29,143 +13,6 @@ thread_local const void* creating_for = nullptr;
 class TrailersOnly final : public grpc::internal::ClientReactor {
  public:
   void OnDone(const grpc::Status& /*status*/) override {}
-};
-
-bool IsTrailersOnly(const grpc_call* call) {
-  return TrailersOnly().InternalTrailersOnly(call);
-}
-
-template <typename R>
-R* ReplyObject(const Reply& reply);
-template <>
-MessageLite* ReplyObject<MessageLite>(const Reply& reply) {
-  return reply.message();
-}
-template <>
-grpc::ByteBuffer* ReplyObject<grpc::ByteBuffer>(const Reply& reply) {
-  return reply.bytes();
-}
-
-template <typename R>
-class AttemptOf final : public Attempt {
- public:
-  void RunBlocking(const AttemptPlan& plan) override {
-    PluckQueue queue;
-    grpc::internal::Call call = CreateCall(plan, queue.get());
-    AddSendOps(plan, &whole_);
-    whole_.ClientSendClose();
-    AddReceiveOps(plan, &whole_);
-    whole_.RecvInitialMetadata(&context_);
-    call.PerformOps(&whole_);
-    const bool ok = queue.Pluck(&whole_);
-    Finish(ok, whole_.got_message);
-  }
-
-  void Start(const AttemptPlan& plan, std::shared_ptr<Attempt> self,
-             std::shared_ptr<AttemptListener> listener,
-             bool report_headers) override {
-    self_ = std::move(self);
-    listener_ = std::move(listener);
-    grpc::internal::Call call =
-        CreateCall(plan, GrpcAccess::CallbackCq(plan.channel));
-    if (report_headers) {
-      StartInTwo(plan, call);
-    } else {
-      StartWhole(plan, call);
-    }
-  }
-
- private:
-  grpc::internal::Call CreateCall(const AttemptPlan& plan,
-                                  grpc::CompletionQueue* cq) {
-    CreatingAttempt mark(plan.channel_state);
-    return GrpcAccess::CreateCall(plan.channel, *plan.method, &context_, cq);
-  }
-
-  template <typename Ops>
-  void AddSendOps(const AttemptPlan& plan, Ops* ops) {
-    ops->SendInitialMetadata(GrpcAccess::SendMetadata(&context_),
-                             GrpcAccess::MetadataFlags(context_));
-    // Both only store the message: what can fail fails when it is sent.
-    const grpc::Status stored = plan.request_message != nullptr
-                                    ? ops->SendMessagePtr(plan.request_message)
-                                    : ops->SendMessage(*plan.request_bytes);
-    GPR_ASSERT(stored.ok());
-  }
-
-  template <typename Ops>
-  void AddReceiveOps(const AttemptPlan& plan, Ops* ops) {
-    ops->RecvMessage(ReplyObject<R>(plan.reply));
-    ops->AllowNoMessage();
-    ops->ClientRecvStatus(&context_, &status_);
-  }
-
-  void StartWhole(const AttemptPlan& plan, grpc::internal::Call call) {
-    AddSendOps(plan, &whole_);
-    whole_.ClientSendClose();
-    whole_.RecvInitialMetadata(&context_);
-    AddReceiveOps(plan, &whole_);
-    finish_tag_.Attach(&whole_, this, [](void* self, bool ok) {
-      auto* const attempt = static_cast<AttemptOf*>(self);
-      attempt->Finish(ok, attempt->whole_.got_message);
-      attempt->Done();
-    });
-    call.PerformOps(&whole_);
-  }
-
-  void StartInTwo(const AttemptPlan& plan, grpc::internal::Call call) {
-    pending_.store(2, std::memory_order_relaxed);
-    AddSendOps(plan, &start_);
-    start_.ClientSendClose();
-    start_.RecvInitialMetadata(&context_);
-    start_tag_.Attach(&start_, this, [](void* self, bool ok) {
-      auto* const attempt = static_cast<AttemptOf*>(self);
-      if (ok && !IsTrailersOnly(attempt->context_.c_call())) {
-        attempt->listener_->OnHeaders(*attempt);
-      }
-      attempt->HalfDone();
-    });
-    AddReceiveOps(plan, &finish_);
-    finish_tag_.Attach(&finish_, this, [](void* self, bool ok) {
-      auto* const attempt = static_cast<AttemptOf*>(self);
-      attempt->Finish(ok, attempt->finish_.got_message);
-      attempt->HalfDone();
-    });
-    // The second half may end, and take `this` with it, before the first
-    // PerformOps returns only if both were started.
-    call.PerformOps(&start_);
-    call.PerformOps(&finish_);
-  }
-
-  void HalfDone() {
-    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) Done();
-  }
-
-  void Done() {
-    const std::shared_ptr<Attempt> self = std::move(self_);
-    const std::shared_ptr<AttemptListener> listener = std::move(listener_);
-    // The answer may make the application drop the channel; the caller's own
-    // context has kept it until here. Ours must not be the last to let go of
-    // it, on a thread of the channel's own queue.
-    GrpcAccess::ReleaseChannel(&context_);
-    listener->OnDone(*this);
-  }
-
-  using Whole = CallOpSet<CallOpSendInitialMetadata, CallOpSendMessage,
-                          CallOpRecvInitialMetadata, CallOpRecvMessage<R>,
-                          CallOpClientSendClose, CallOpClientRecvStatus>;
-  using StartHalf = CallOpSet<CallOpSendInitialMetadata, CallOpSendMessage,
-                              CallOpClientSendClose, CallOpRecvInitialMetadata>;
-  using FinishHalf = CallOpSet<CallOpRecvMessage<R>, CallOpClientRecvStatus>;
-
-  std::shared_ptr<Attempt> self_;
-  std::shared_ptr<AttemptListener> listener_;
-  std::atomic<int> pending_{1};
-  BatchTag start_tag_;
-  BatchTag finish_tag_;
-  Whole whole_;
-  StartHalf start_;
-  FinishHalf finish_;
 };
 
 }  // namespace
@@ -181,23 +28,14 @@ bool CreatingAttempt::IsActiveFor(const void* channel_state) {
   return creating_for == channel_state;
 }
 
-std::shared_ptr<Attempt> Attempt::Create(MessageKind kind) {
-  if (kind == MessageKind::kProtobuf) {
-    return std::make_shared<AttemptOf<MessageLite>>();
-  }
-  return std::make_shared<AttemptOf<grpc::ByteBuffer>>();
+grpc::internal::Call Attempt::CreateCall(const AttemptTarget& target,
+                                         grpc::CompletionQueue* cq) {
+  CreatingAttempt mark(target.channel_state);
+  return GrpcAccess::CreateCall(target.channel, *target.method, &context_, cq);
 }
 
-void Attempt::Finish(bool operations_ok, bool got_message) {
-  got_message_ = got_message;
-  touched_reply_ = got_message || !operations_ok;
-  // The operations of an OK call fail for one thing only. What a bare channel
-  // makes of it depends on the style of the call; here it is always the same.
-  if (!operations_ok && status_.ok()) {
-    got_message_ = false;
-    status_ = grpc::Status(grpc::StatusCode::INTERNAL,
-                           "retry_guard: the reply could not be decoded");
-  }
+bool Attempt::IsTrailersOnly() {
+  return TrailersOnly().InternalTrailersOnly(context_.c_call());
 }
 
 }  // namespace retry_guard::internal

@@ -53,6 +53,7 @@ CallCore::CallCore(std::shared_ptr<ChannelState> channel,
                    grpc::experimental::ClientRpcInfo* info)
     : channel_(std::move(channel)),
       method_(channel_->methods().FindOrAdd(info->method())),
+      type_(static_cast<grpc::internal::RpcMethod::RpcType>(info->type())),
       caller_(info->client_context()),
       rpc_channel_(info->channel()),
       raw_deadline_(caller_->raw_deadline()),
@@ -110,6 +111,10 @@ void CallCore::InheritMarker() {
   if (remaining != absl::InfiniteDuration()) {
     SetOne(*metadata_, kRetryRemainingMs, RemainingMs(remaining));
   }
+}
+
+absl::Time CallCore::context_deadline() const {
+  return channel_->clock().Now() + TimeUntil(raw_deadline_);
 }
 
 void CallCore::TightenDeadline(absl::Duration timeout) {
@@ -178,9 +183,10 @@ std::optional<KeptAnswer> CallCore::BeforeAttempt() {
   if (!is_retry) guard.budget().CountCall(now);
 
   attempt_started_ = now;
+  settled_ = false;
   const absl::Duration remaining = terms_.deadline - now;
   attempt_timeout_set_ = terms_.policy->per_attempt_timeout < remaining;
-  if (attempt_timeout_set_) {
+  if (attempt_timeout_set_ && !streaming()) {
     attempt_deadline_ = CoreTimeAfter(terms_.policy->per_attempt_timeout);
   } else if (deadline_tightened_) {
     attempt_deadline_ = CoreTimeAfter(remaining);
@@ -294,11 +300,44 @@ Outcome CallCore::MakeOutcome(const Ended& ended,
       RecognizeTransportEvent(outcome.code, status.error_message(), facts);
   outcome.attempt_timed_out =
       outcome.code == absl::StatusCode::kDeadlineExceeded &&
-      attempt_timeout_set_ &&
-      TimeUntil(attempt_deadline_) <=
-          TimerSlack(terms_.policy->per_attempt_timeout);
+      (ended.timed_out || AttemptDeadlinePassed());
   outcome.hint = ReadHint(ended, channel_->clock());
   return outcome;
+}
+
+bool CallCore::AttemptDeadlinePassed() const {
+  return attempt_timeout_set_ && !streaming() &&
+         TimeUntil(attempt_deadline_) <=
+             TimerSlack(terms_.policy->per_attempt_timeout);
+}
+
+void CallCore::ServerAnswers() {
+  const absl::Time now = channel_->clock().Now();
+  settled_ = true;
+  method_->estimate().Record(now - attempt_started_);
+  ReportTransition(permit_.Settle(CircuitBreaker::Result::kSuccess, now, 0));
+}
+
+void CallCore::Abandon() {
+  permit_ = CircuitBreaker::Permit();
+  if (token_.has_value()) channel_->guard().budget().GiveBack(*token_);
+  token_.reset();
+  channel_->guard().counters().CountRefusal(Reason::kCallerCancelled);
+  if (!channel_->observed()) return;
+  Decision decision;
+  decision.reason = Reason::kCallerCancelled;
+  decision.code = absl::StatusCode::kCancelled;
+  ReportDecision(decision, channel_->clock().Now());
+}
+
+AttemptTarget CallCore::TargetBelow(grpc::ChannelInterface* below) {
+  AttemptTarget target;
+  target.channel_state = channel_.get();
+  target.channel = below;
+  // Attempts of a method that is not remembered must not be registered.
+  target.method = &method_->rpc_method(
+      type_, unlisted_ == nullptr ? rpc_channel_ : nullptr);
+  return target;
 }
 
 void CallCore::SettlePermit(const Outcome& outcome, absl::Time now,
@@ -335,10 +374,12 @@ CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
   const bool was_probe = permit_.is_probe();
   const absl::Duration had = std::min(terms_.policy->per_attempt_timeout,
                                       terms_.deadline - attempt_started_);
-  SettlePermit(outcome, now, had < method_->estimate().Expected());
+  if (!settled_) {
+    SettlePermit(outcome, now, had < method_->estimate().Expected());
+    if (ok) method_->estimate().Record(took);
+  }
   if (ok) {
     guard.budget().CountSuccess();
-    method_->estimate().Record(took);
   } else if (outcome.hint.stop ||
              IsRetryable(outcome, *terms_.policy, terms_.key_travels)) {
     guard.budget().CountFailure();

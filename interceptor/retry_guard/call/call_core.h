@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "absl/time/time.h"
+#include "retry_guard/call/attempt.h"
 #include "retry_guard/call/channel_state.h"
 #include "retry_guard/call/inbound_call.h"
 #include "retry_guard/call/metadata.h"
@@ -69,7 +70,13 @@ class CallCore {
     // since gRPC reads them once.
     bool headers_received = true;
     bool committed = false;  // something of it already reached the caller
+    bool timed_out = false;  // we ended it for its perAttemptTimeout
   };
+
+  // The attempt that runs, a stream's, has received response headers or a
+  // message. For the breaker and the estimate of attempt times it has succeeded
+  // with that, however long the stream will be. At most once per attempt.
+  void ServerAnswers();
 
   // Takes that in, decides, reports. On a retry, what is needed of the attempt
   // later was copied.
@@ -79,6 +86,11 @@ class CallCore {
   // deadline that passed in mid-attempt and must not hide what the server had
   // said before.
   grpc::Status FinalStatus(const grpc::Status& status) const;
+
+  // The application has dropped the call before it ended, and will drop its
+  // context: nothing of that is used afterwards. Not while another function of
+  // this runs.
+  void Abandon();
 
   // For a call whose messages cannot be handled: it is never retried.
   void ForbidRetries(Reason why) { forbidden_ = why; }
@@ -103,12 +115,34 @@ class CallCore {
     return deadline_tightened_ ? terms_.deadline : absl::InfiniteFuture();
   }
 
-  // Attempts of a method that is not remembered must not be registered.
-  grpc::ChannelInterface* registration_channel() {
-    return unlisted_ == nullptr ? rpc_channel_ : nullptr;
+  // When the attempt that was allowed last has to be over, where it is not the
+  // deadline of its context that says so: that of a stream is bounded only
+  // until it commits. Else infinite.
+  absl::Time attempt_timeout_at() const {
+    return streaming() && attempt_timeout_set_
+               ? attempt_started_ + terms_.policy->per_attempt_timeout
+               : absl::InfiniteFuture();
   }
 
+  // That of the caller's context, on the clock of the channel.
+  absl::Time context_deadline() const;
+
+  // The call has a reply, not a stream of them.
+  bool receives_one_message() const {
+    return type_ == grpc::internal::RpcMethod::NORMAL_RPC ||
+           type_ == grpc::internal::RpcMethod::CLIENT_STREAMING;
+  }
+
+  // How many bytes of a stream may be kept to be sent again.
+  int64_t buffer_limit() const { return terms_.policy->buffer_limit_bytes; }
+
+  AttemptTarget TargetBelow(grpc::ChannelInterface* below);
+
  private:
+  bool streaming() const {
+    return type_ != grpc::internal::RpcMethod::NORMAL_RPC;
+  }
+
   struct Refusal {
     Reason reason;
     absl::Duration breaker_retry_after = absl::ZeroDuration();
@@ -130,10 +164,12 @@ class CallCore {
       const std::optional<CircuitBreaker::Transition>& change);
   CircuitBreaker& breaker();
   absl::Duration AttemptTime() const;
+  bool AttemptDeadlinePassed() const;
 
   const std::shared_ptr<ChannelState> channel_;
   std::unique_ptr<MethodState> unlisted_;  // when the table has no room
   MethodState* method_ = nullptr;
+  const grpc::internal::RpcMethod::RpcType type_;
   grpc::ClientContext* const caller_;
   grpc::ChannelInterface* const rpc_channel_;
 
@@ -160,6 +196,7 @@ class CallCore {
   absl::Time attempt_started_;
   gpr_timespec attempt_deadline_;
   bool attempt_timeout_set_ = false;  // it may end before the call's deadline
+  bool settled_ = false;              // the breaker knows how it went
   CircuitBreaker::Permit permit_;
 
   std::optional<RetryBudget::Token> token_;  // of the retry that waits

@@ -16,94 +16,135 @@ CallInterceptor::CallInterceptor(std::shared_ptr<ChannelState> channel,
     : core_(std::make_shared<CallCore>(std::move(channel), info)),
       unary_(info->type() == ClientRpcInfo::Type::UNARY) {}
 
+CallInterceptor::~CallInterceptor() {
+  std::shared_ptr<Road> road;
+  {
+    MutexLock lock(mu_);
+    road = road_;
+  }
+  if (road != nullptr) road->OnDropped();
+}
+
 void CallInterceptor::Intercept(InterceptorBatchMethods* batch) {
   const bool cancels = batch->QueryInterceptionHookPoint(
       InterceptionHookPoints::PRE_SEND_CANCEL);
+  // Before the lock: a road that is opened meanwhile either sees it, or is seen
+  // by us. For a context that was cancelled before its call this comes even
+  // before there is a call to start.
+  if (cancels) core_->SetCancelled();
   const bool starts = batch->QueryInterceptionHookPoint(
       InterceptionHookPoints::PRE_SEND_INITIAL_METADATA);
   std::shared_ptr<Road> road;
-  InterceptorBatchMethods* start = starts ? batch : nullptr;
+  Early early = Early::kGoesOn;
+  InterceptorBatchMethods* start = nullptr;
   {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     road = road_;
-    if (road == nullptr && unary_ && !cancels) {
-      if (Hold(batch, starts)) return;
-      if (!starts) {
-        // It has the reply object that the start was waiting for.
-        early_.push_back(batch);
-        start = std::exchange(start_, nullptr);
-      }
+    if (road == nullptr && cancels) {
+      if (early_ != nullptr) early_->ReleaseSoon();
+    } else if (road == nullptr) {
+      early = TakeEarly(batch, starts, &start);
     }
   }
   if (cancels) {
-    // Comes under the lock of the caller's context, and for a context that was
-    // cancelled before its call even before there is a road.
-    core_->SetCancelled();
+    // This comes under the lock of the caller's context.
     if (road != nullptr) road->OnCancel();
     batch->Proceed();
   } else if (road != nullptr) {
     road->OnBatch(batch);
-  } else if (start != nullptr) {
+  } else if (early == Early::kStarts) {
     OpenRoad(start, unary_ ? batch->GetRecvMessage() : nullptr);
-  } else {
+  } else if (early == Early::kGoesOn) {
     batch->Proceed();
   }
 }
 
-bool CallInterceptor::Hold(InterceptorBatchMethods* batch, bool starts) {
-  if (!starts) {
-    if (start_ != nullptr) return false;
-    early_.push_back(batch);
-    return true;
+CallInterceptor::Early CallInterceptor::TakeEarly(
+    InterceptorBatchMethods* batch, bool starts,
+    InterceptorBatchMethods** start) {
+  if (starts) {
+    if (unary_ && MustWaitForReply(batch)) {
+      start_ = batch;
+      return Early::kHeld;
+    }
+    *start = batch;
+    return Early::kStarts;
   }
+  if (!early().Hold(batch, core_->context_deadline())) return Early::kGoesOn;
+  if (start_ == nullptr) return Early::kHeld;
+  // It has the reply object that the start was waiting for.
+  *start = std::exchange(start_, nullptr);
+  return Early::kStarts;
+}
+
+bool CallInterceptor::MustWaitForReply(InterceptorBatchMethods* start) {
   // Without a reply object the request has to tell. One that was serialised
   // already tells nothing, and belongs to a call that asks for its response
   // headers first: no reply object will come before those.
-  if (batch->GetRecvMessage() != nullptr || !early_.empty()) return false;
-  const void* const request = batch->GetSendMessage();
+  if (start->GetRecvMessage() != nullptr || early_ != nullptr) return false;
+  const void* const request = start->GetSendMessage();
   const MethodTypes& types = core_->method().types();
-  if (request == nullptr || !types.known() ||
-      types.KindOfRequest(core_->channel().codec(), request) !=
-          MessageKind::kUnknown) {
-    return false;
+  return request != nullptr && types.known() &&
+         types.KindOfRequest(core_->channel().codec(), request) ==
+             MessageKind::kUnknown;
+}
+
+EarlyBatches& CallInterceptor::early() {
+  if (early_ == nullptr) {
+    early_ = std::make_shared<EarlyBatches>(core_->channel().shared_clock());
   }
-  start_ = batch;
-  return true;
+  return *early_;
 }
 
 void CallInterceptor::OpenRoad(InterceptorBatchMethods* start,
                                const void* reply) {
-  const std::shared_ptr<Road> road = ChooseRoad(start, reply);
-  std::vector<InterceptorBatchMethods*> early;
+  std::shared_ptr<EarlyBatches> early;
   {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
+    early = early_;
+  }
+  const std::shared_ptr<Road> road = ChooseRoad(start, reply, early != nullptr);
+  {
+    MutexLock lock(mu_);
     road_ = road;
-    early.swap(early_);
+    early = early_;
   }
   // A cancellation that found no road above.
   if (core_->cancelled()) road->OnCancel();
   road->OnBatch(start);
+  if (early == nullptr) return;
   // Each comes again if the call was hijacked.
-  for (InterceptorBatchMethods* const held : early) held->Proceed();
+  for (InterceptorBatchMethods* const held : early->Take()) held->Proceed();
 }
 
 std::shared_ptr<Road> CallInterceptor::ChooseRoad(
-    InterceptorBatchMethods* start, const void* reply) {
-  const bool relayed = unary_ && CanHandleMessages(start, reply);
-  if (!relayed) {
-    core_->ForbidRetries(unary_ ? Reason::kUnknownMessageType
-                                : Reason::kNotRetryable);
-  }
+    InterceptorBatchMethods* start, const void* reply, bool has_early_batches) {
+  const bool relayed = CanHandleMessages(start, reply);
+  if (!relayed) core_->ForbidRetries(Reason::kUnknownMessageType);
   core_->Begin(start->GetSendInitialMetadata());
   if (std::optional<KeptAnswer> refusal = core_->BeforeAttempt()) {
     return MakeRefusedRoad(*std::move(refusal));
   }
   if (!relayed) return MakeObservedRoad(core_);
+  if (!unary_) return ChooseStreamRoad(start, has_early_batches);
   // A unary call may receive its status in its first batch, with all the rest,
   // or, if the application may look at the response headers first, later.
   const bool whole = start->GetRecvStatus() != nullptr;
   if (whole && CalledFromBlockingApi(start)) return MakeInlineRoad(core_);
   return MakeRelayRoad(core_, whole);
+}
+
+std::shared_ptr<Road> CallInterceptor::ChooseStreamRoad(
+    InterceptorBatchMethods* start, bool has_early_batches) {
+  // An attempt that is bounded until it commits needs somebody who notices when
+  // it does; and early batches, which go on from here, belong to other threads.
+  const bool may_block =
+      core_->attempt_timeout_at() == absl::InfiniteFuture() &&
+      !has_early_batches;
+  if (may_block && CalledFromBlockingApi(start)) {
+    return MakeInlineStreamRoad(core_);
+  }
+  return MakeStreamRelayRoad(core_);
 }
 
 bool CallInterceptor::CanHandleMessages(InterceptorBatchMethods* start,
@@ -113,7 +154,10 @@ bool CallInterceptor::CanHandleMessages(InterceptorBatchMethods* start,
   if (reply != nullptr) {
     return types.KindOfReply(codec, reply) != MessageKind::kUnknown;
   }
-  const void* const request = start->GetSendMessage();
+  // A stream may show none of its messages before it starts.
+  const bool sends = start->QueryInterceptionHookPoint(
+      InterceptionHookPoints::PRE_SEND_MESSAGE);
+  const void* const request = sends ? start->GetSendMessage() : nullptr;
   if (request == nullptr) {
     return types.known() || codec != MessageCodec::kAuto;
   }

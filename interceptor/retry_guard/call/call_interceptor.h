@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "retry_guard/call/call_core.h"
 #include "retry_guard/call/channel_state.h"
+#include "retry_guard/call/early_batches.h"
 #include "retry_guard/call/road.h"
+#include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::internal {
 
@@ -25,39 +26,39 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
  public:
   CallInterceptor(std::shared_ptr<ChannelState> channel,
                   grpc::experimental::ClientRpcInfo* info);
+  ~CallInterceptor() override;
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override;
 
  private:
+  using Batch = grpc::experimental::InterceptorBatchMethods*;
+
+  // What to do with a batch that comes before the road is open.
+  enum class Early { kHeld, kStarts, kGoesOn };
+  Early TakeEarly(Batch batch, bool starts, Batch* start)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MustWaitForReply(Batch start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  EarlyBatches& early() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   // `start` is the batch that sends the call's initial metadata; `reply` the
   // application's reply object, null as long as it is not known.
-  void OpenRoad(grpc::experimental::InterceptorBatchMethods* start,
-                const void* reply);
-  std::shared_ptr<Road> ChooseRoad(
-      grpc::experimental::InterceptorBatchMethods* start, const void* reply);
-
-  bool CanHandleMessages(grpc::experimental::InterceptorBatchMethods* start,
-                         const void* reply);
-
-  // Holds a batch that cannot go on yet; true if it did.
-  bool Hold(grpc::experimental::InterceptorBatchMethods* batch, bool starts)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OpenRoad(Batch start, const void* reply);
+  std::shared_ptr<Road> ChooseRoad(Batch start, const void* reply,
+                                   bool has_early_batches);
+  std::shared_ptr<Road> ChooseStreamRoad(Batch start, bool has_early_batches);
+  bool CanHandleMessages(Batch start, const void* reply);
 
   const std::shared_ptr<CallCore> core_;
   const bool unary_;
 
   // Only for a cancellation that comes while the road is being chosen, on
   // another thread.
-  absl::Mutex mu_;
+  Mutex mu_;
   std::shared_ptr<Road> road_ ABSL_GUARDED_BY(mu_);
-  // A unary call's batches that came before its road was open. If they went on,
-  // and the call was hijacked afterwards, they would never end.
-  std::vector<grpc::experimental::InterceptorBatchMethods*> early_
-      ABSL_GUARDED_BY(mu_);
-  // The batch that starts the call, held until the next one shows what the
+  std::shared_ptr<EarlyBatches> early_ ABSL_GUARDED_BY(mu_);  // null: none
+  // The batch that starts a unary call, held until the next one shows what the
   // reply object is: a reactor's first batch does not have it.
-  grpc::experimental::InterceptorBatchMethods* start_ ABSL_GUARDED_BY(mu_) =
-      nullptr;
+  Batch start_ ABSL_GUARDED_BY(mu_) = nullptr;
 };
 
 }  // namespace retry_guard::internal

@@ -30,6 +30,7 @@ class ChannelState {
   ChannelState& operator=(const ChannelState&) = delete;
 
   Clock& clock() { return *clock_; }
+  const std::shared_ptr<Clock>& shared_clock() const { return clock_; }
   Random& random() { return random_; }
   GuardState& guard() { return guard_->state(); }
   const std::shared_ptr<Guard>& shared_guard() const { return guard_; }

@@ -8,10 +8,10 @@ using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 
 Answer Answer::FromAttempt(std::shared_ptr<Attempt> attempt,
-                           grpc::Status status) {
+                           grpc::Status status, bool got_message) {
   Answer answer;
   answer.status = std::move(status);
-  answer.has_message = attempt->got_message() && answer.status.ok();
+  answer.has_message = got_message && answer.status.ok();
   answer.attempt = std::move(attempt);
   return answer;
 }
@@ -37,7 +37,8 @@ void DeliverInitialMetadata(InterceptorBatchMethods* batch,
   batch->GetRecvInitialMetadata()->insert(from.begin(), from.end());
 }
 
-void Deliver(InterceptorBatchMethods* batch, const Answer& answer) {
+void Deliver(InterceptorBatchMethods* batch, const Answer& answer,
+             bool has_message) {
   const BatchWants wants(batch);
   if (wants.initial_metadata) {
     if (answer.attempt != nullptr) {
@@ -47,7 +48,7 @@ void Deliver(InterceptorBatchMethods* batch, const Answer& answer) {
     }
   }
   // Not failing it means that a message has arrived.
-  if (wants.message && !answer.has_message) batch->FailHijackedRecvMessage();
+  if (wants.message && !has_message) batch->FailHijackedRecvMessage();
   if (wants.status) {
     *batch->GetRecvStatus() = answer.status;
     ReceivedMetadata* const to = batch->GetRecvTrailingMetadata();

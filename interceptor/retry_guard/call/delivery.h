@@ -23,7 +23,7 @@ struct Answer {
   bool has_message = false;
 
   static Answer FromAttempt(std::shared_ptr<Attempt> attempt,
-                            grpc::Status status);
+                            grpc::Status status, bool got_message);
   static Answer FromKept(KeptAnswer kept);
 };
 
@@ -41,10 +41,14 @@ struct BatchWants {
 void DeliverInitialMetadata(grpc::experimental::InterceptorBatchMethods* batch,
                             const Attempt& attempt);
 
-// Fills in what `batch` waits for; the message itself must be in its object
-// already. Does not Proceed.
+// Fills in what `batch` waits for; the message itself, if there is one, must be
+// in its object already. Does not Proceed.
 void Deliver(grpc::experimental::InterceptorBatchMethods* batch,
-             const Answer& answer);
+             const Answer& answer, bool has_message);
+inline void Deliver(grpc::experimental::InterceptorBatchMethods* batch,
+                    const Answer& answer) {
+  Deliver(batch, answer, answer.has_message);
+}
 
 }  // namespace retry_guard::internal
 

@@ -16,7 +16,7 @@ GuardState::GuardState()
 }
 
 CircuitBreaker& GuardState::OwnBreaker(std::string_view method) {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   std::unique_ptr<CircuitBreaker>& breaker = own_breakers_[AbslView(method)];
   if (breaker == nullptr) {
     breaker = std::make_unique<CircuitBreaker>(policy().breaker);
@@ -26,7 +26,7 @@ CircuitBreaker& GuardState::OwnBreaker(std::string_view method) {
 
 bool GuardState::Configure(const void* channel, const GuardPolicy& wanted,
                            absl::Time now) {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   if (wanted == policy()) {
     if (owner_ == nullptr) owner_ = channel;
     return true;
@@ -44,17 +44,17 @@ bool GuardState::Configure(const void* channel, const GuardPolicy& wanted,
 }
 
 void GuardState::Forget(const void* channel) {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   if (owner_ == channel) owner_ = nullptr;
 }
 
 void GuardState::SetClock(std::shared_ptr<Clock> clock) {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   clock_ = std::move(clock);
 }
 
 absl::Time GuardState::Now() const {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   return clock_->Now();
 }
 
@@ -64,7 +64,7 @@ GuardSnapshot GuardState::Snapshot(absl::Time now) const {
   snapshot.breaker_state = breaker_.state();
   snapshot.retries_enabled = retries_enabled();
   counters_.AddTo(snapshot);
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   for (const auto& [method, breaker] : own_breakers_) {
     snapshot.own_breakers[method] = breaker->state();
   }

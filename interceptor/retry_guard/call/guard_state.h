@@ -11,13 +11,13 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "retry_guard/call/guard_counters.h"
 #include "retry_guard/guard.h"
 #include "retry_guard/policy/circuit_breaker.h"
 #include "retry_guard/policy/clock.h"
 #include "retry_guard/policy/method_policy.h"
+#include "retry_guard/policy/mutex.h"
 #include "retry_guard/policy/retry_budget.h"
 
 namespace retry_guard::internal {
@@ -72,7 +72,7 @@ class GuardState {
   std::atomic<bool> retries_enabled_{true};
   std::atomic<const GuardPolicy*> policy_;
 
-  mutable absl::Mutex mu_;
+  mutable Mutex mu_;
   std::shared_ptr<Clock> clock_ ABSL_GUARDED_BY(mu_);
   const void* owner_ ABSL_GUARDED_BY(mu_) = nullptr;
   // Every policy that was ever in force: a call may still read an old one.

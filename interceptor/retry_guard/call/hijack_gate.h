@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::internal {
 
@@ -24,7 +24,7 @@ class HijackGate {
     start->Hijack();
     std::vector<grpc::experimental::InterceptorBatchMethods*> held;
     {
-      absl::MutexLock lock(&mu_);
+      MutexLock lock(mu_);
       hijacked_ = true;
       held.swap(held_);
     }
@@ -34,7 +34,7 @@ class HijackGate {
   // For a batch that comes to send: lets it go on, now or after the hijack.
   void Pass(grpc::experimental::InterceptorBatchMethods* batch) {
     {
-      absl::MutexLock lock(&mu_);
+      MutexLock lock(mu_);
       if (!hijacked_) {
         held_.push_back(batch);
         return;
@@ -43,8 +43,14 @@ class HijackGate {
     batch->Proceed();
   }
 
+  // For a call that was hijacked before it came here.
+  void Open() {
+    MutexLock lock(mu_);
+    hijacked_ = true;
+  }
+
  private:
-  absl::Mutex mu_;
+  Mutex mu_;
   bool hijacked_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<grpc::experimental::InterceptorBatchMethods*> held_
       ABSL_GUARDED_BY(mu_);

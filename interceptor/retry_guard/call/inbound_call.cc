@@ -11,14 +11,14 @@
 namespace retry_guard::internal {
 
 void InboundCall::AdviseNever(absl::StatusCode code) {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   Advice advice;
   advice.never = true;
   advice_[static_cast<size_t>(code)] = advice;
 }
 
 void InboundCall::AdviseLater(absl::StatusCode code, gpr_timespec when) {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   std::optional<Advice>& advice = advice_[static_cast<size_t>(code)];
   if (advice.has_value() && advice->never) return;
   Advice later;
@@ -27,7 +27,7 @@ void InboundCall::AdviseLater(absl::StatusCode code, gpr_timespec when) {
 }
 
 std::optional<int32_t> InboundCall::PushbackFor(absl::StatusCode code) const {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   const std::optional<Advice>& advice = advice_[static_cast<size_t>(code)];
   if (!advice.has_value()) return std::nullopt;
   if (advice->never) return -1;
@@ -54,13 +54,13 @@ InboundCalls::Shard& InboundCalls::ShardOf(const grpc_call* call) {
 void InboundCalls::Add(const grpc_call* call,
                        std::shared_ptr<InboundCall> inbound) {
   Shard& shard = ShardOf(call);
-  absl::MutexLock lock(&shard.mu);
+  MutexLock lock(shard.mu);
   shard.calls[call] = std::move(inbound);
 }
 
 void InboundCalls::Remove(const grpc_call* call, const InboundCall* inbound) {
   Shard& shard = ShardOf(call);
-  absl::MutexLock lock(&shard.mu);
+  MutexLock lock(shard.mu);
   const auto found = shard.calls.find(call);
   if (found != shard.calls.end() && found->second.get() == inbound) {
     shard.calls.erase(found);
@@ -69,7 +69,7 @@ void InboundCalls::Remove(const grpc_call* call, const InboundCall* inbound) {
 
 std::shared_ptr<InboundCall> InboundCalls::Find(const grpc_call* call) const {
   const Shard& shard = ShardOf(call);
-  absl::MutexLock lock(&shard.mu);
+  MutexLock lock(shard.mu);
   const auto found = shard.calls.find(call);
   return found == shard.calls.end() ? nullptr : found->second;
 }
@@ -77,7 +77,7 @@ std::shared_ptr<InboundCall> InboundCalls::Find(const grpc_call* call) const {
 size_t InboundCalls::size() const {
   size_t size = 0;
   for (const Shard& shard : shards_) {
-    absl::MutexLock lock(&shard.mu);
+    MutexLock lock(shard.mu);
     size += shard.calls.size();
   }
   return size;

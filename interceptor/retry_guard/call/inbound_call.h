@@ -16,9 +16,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "retry_guard/policy/marker.h"
+#include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::internal {
 
@@ -53,7 +53,7 @@ class InboundCall {
 
   const std::optional<RetryMarker> marker_;
   const gpr_timespec deadline_;
-  mutable absl::Mutex mu_;
+  mutable Mutex mu_;
   std::array<std::optional<Advice>, 17> advice_ ABSL_GUARDED_BY(mu_);
 };
 
@@ -75,7 +75,7 @@ class InboundCalls {
   // Threads that serve different calls rarely meet.
   static constexpr size_t kShards = 64;
   struct alignas(64) Shard {
-    mutable absl::Mutex mu;
+    mutable Mutex mu;
     absl::flat_hash_map<const grpc_call*, std::shared_ptr<InboundCall>> calls
         ABSL_GUARDED_BY(mu);
   };

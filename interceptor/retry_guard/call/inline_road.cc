@@ -6,6 +6,7 @@
 #include "retry_guard/call/interruption.h"
 #include "retry_guard/call/parent_watch.h"
 #include "retry_guard/call/road.h"
+#include "retry_guard/call/unary_attempt.h"
 
 namespace retry_guard::internal {
 namespace {
@@ -53,9 +54,7 @@ class InlineRoad final : public Road {
       request_bytes_ = *batch->GetSerializedSendMessage();
       plan_.request_bytes = &request_bytes_;
     }
-    plan_.channel_state = &core_->channel();
-    plan_.channel = below_.get();
-    plan_.method = &core_->method().rpc_method(core_->registration_channel());
+    plan_.target = core_->TargetBelow(below_.get());
   }
 
   Answer Run(void* reply) {
@@ -64,7 +63,7 @@ class InlineRoad final : public Road {
         core_->method().types().KindOfReply(core_->channel().codec(), reply);
     // The first attempt has its permission already: it chose this road.
     for (;;) {
-      auto attempt = Attempt::Create(plan_.reply.kind);
+      auto attempt = UnaryAttempt::Create(plan_.reply.kind);
       core_->FillContext(&attempt->context());
       if (!interruption_->BeginAttempt(attempt)) attempt->Cancel();
       attempt->RunBlocking(plan_);
@@ -72,7 +71,9 @@ class InlineRoad final : public Road {
           core_->AfterAttempt({attempt->status(), attempt->context()});
       if (!next.retry) {
         grpc::Status status = core_->FinalStatus(attempt->status());
-        return Answer::FromAttempt(std::move(attempt), std::move(status));
+        const bool got_message = attempt->got_message();
+        return Answer::FromAttempt(std::move(attempt), std::move(status),
+                                   got_message);
       }
       if (attempt->touched_reply()) plan_.reply.Clear();
       attempt.reset();
@@ -97,7 +98,7 @@ class InlineRoad final : public Road {
   std::shared_ptr<ParentWatch> WatchParent() {
     // The watch may ring a little after it was stopped, when this road is gone.
     return ParentWatch::Start(
-        *core_->caller(), core_->rpc_channel(), *plan_.method,
+        *core_->caller(), core_->rpc_channel(), *plan_.target.method,
         [core = core_, interruption = interruption_](grpc::StatusCode code) {
           core->SetParentEnded(code);
           interruption->EndWait();
@@ -109,7 +110,7 @@ class InlineRoad final : public Road {
       std::make_shared<Interruption>();
   std::unique_ptr<grpc::ChannelInterface> below_;
   grpc::ByteBuffer request_bytes_;
-  AttemptPlan plan_;
+  UnaryPlan plan_;
   Answer answer_;
 };
 

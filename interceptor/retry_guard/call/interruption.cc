@@ -6,7 +6,7 @@ namespace retry_guard::internal {
 
 bool Interruption::BeginAttempt(std::shared_ptr<Attempt> attempt) {
   std::shared_ptr<Attempt> before;  // dies after the lock is released
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   ++number_;
   timer_ = nullptr;
   before = std::exchange(attempt_, nullptr);
@@ -17,7 +17,7 @@ bool Interruption::BeginAttempt(std::shared_ptr<Attempt> attempt) {
 
 uint64_t Interruption::BeginWait() {
   std::shared_ptr<Attempt> before;
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   before = std::exchange(attempt_, nullptr);
   return ++number_;
 }
@@ -25,7 +25,7 @@ uint64_t Interruption::BeginWait() {
 void Interruption::SetTimer(uint64_t wait,
                             const std::shared_ptr<Clock::Timer>& timer) {
   {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     if (wait != number_) return;
     timer_ = timer;
     if (!cancelled_ && !wait_ended_) return;
@@ -37,7 +37,7 @@ void Interruption::Cancel() {
   std::shared_ptr<Attempt> attempt;
   std::shared_ptr<Clock::Timer> timer;
   {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     cancelled_ = true;
     attempt = attempt_;
     timer = timer_;
@@ -49,7 +49,7 @@ void Interruption::Cancel() {
 void Interruption::EndWait() {
   std::shared_ptr<Clock::Timer> timer;
   {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     wait_ended_ = true;
     timer = timer_;
   }

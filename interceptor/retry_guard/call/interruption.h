@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "retry_guard/call/attempt.h"
 #include "retry_guard/policy/clock.h"
+#include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::internal {
 
@@ -40,7 +40,7 @@ class Interruption {
   void EndWait();
 
  private:
-  absl::Mutex mu_;
+  Mutex mu_;
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
   bool wait_ended_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t number_ ABSL_GUARDED_BY(mu_) = 0;

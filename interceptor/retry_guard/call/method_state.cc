@@ -7,21 +7,21 @@ namespace retry_guard::internal {
 MethodState::MethodState(std::string_view name) : name_(name), types_(name) {}
 
 const grpc::internal::RpcMethod& MethodState::rpc_method(
-    grpc::ChannelInterface* channel) {
+    grpc::internal::RpcMethod::RpcType type, grpc::ChannelInterface* channel) {
   using grpc::internal::RpcMethod;
-  absl::call_once(registered_, [this, channel] {
+  Registered& registered = registered_[type];
+  absl::call_once(registered.once, [this, &registered, type, channel] {
     if (channel == nullptr) {
-      rpc_method_ =
-          std::make_unique<RpcMethod>(name_.c_str(), RpcMethod::NORMAL_RPC);
+      registered.method = std::make_unique<RpcMethod>(name_.c_str(), type);
       return;
     }
     // Registering wants shared ownership, and uses the channel only right now.
     const std::shared_ptr<grpc::ChannelInterface> not_owned(
         std::shared_ptr<void>(), channel);
-    rpc_method_ = std::make_unique<RpcMethod>(name_.c_str(),
-                                              RpcMethod::NORMAL_RPC, not_owned);
+    registered.method =
+        std::make_unique<RpcMethod>(name_.c_str(), type, not_owned);
   });
-  return *rpc_method_;
+  return *registered.method;
 }
 
 MethodTable::~MethodTable() {
@@ -46,7 +46,7 @@ MethodState* MethodTable::FindOrAdd(std::string_view name) {
   };
   if (MethodState* const found = find(); found != nullptr) return found;
 
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   if (MethodState* const found = find(); found != nullptr) return found;
   if (size_ >= kMaxMethods) return nullptr;
   ++size_;

@@ -15,10 +15,10 @@
 
 #include "absl/base/call_once.h"
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "retry_guard/call/codec.h"
 #include "retry_guard/policy/circuit_breaker.h"
 #include "retry_guard/policy/deadline.h"
+#include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::internal {
 
@@ -31,9 +31,11 @@ class MethodState {
   const MethodTypes& types() const { return types_; }
   AttemptTimeEstimate& estimate() { return estimate_; }
 
-  // For attempts of unary calls. With a channel, core is told of the method
-  // once, so that it need not look at its name for every call.
-  const grpc::internal::RpcMethod& rpc_method(grpc::ChannelInterface* channel);
+  // For attempts. With a channel, core is told of the method once, so that it
+  // need not look at its name for every call. (A method has one type; but a
+  // generic stub may call it as another.)
+  const grpc::internal::RpcMethod& rpc_method(
+      grpc::internal::RpcMethod::RpcType type, grpc::ChannelInterface* channel);
 
   // Of the guard; cached here once it was looked up.
   std::atomic<CircuitBreaker*> own_breaker{nullptr};
@@ -42,8 +44,13 @@ class MethodState {
   const std::string name_;
   const MethodTypes types_;
   AttemptTimeEstimate estimate_;
-  absl::once_flag registered_;
-  std::unique_ptr<grpc::internal::RpcMethod> rpc_method_;
+  struct Registered {
+    absl::once_flag once;
+    std::unique_ptr<grpc::internal::RpcMethod> method;
+  };
+  static constexpr size_t kRpcTypes =
+      grpc::internal::RpcMethod::BIDI_STREAMING + 1;
+  std::array<Registered, kRpcTypes> registered_;
 };
 
 // The methods of a channel by name. Lookup takes no lock. What it holds is
@@ -70,7 +77,7 @@ class MethodTable {
   };
 
   std::array<std::atomic<Node*>, kBuckets> buckets_ = {};
-  absl::Mutex mu_;
+  Mutex mu_;
   int size_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

@@ -29,7 +29,7 @@ absl::StatusOr<std::shared_ptr<const ServiceConfig>> PolicySource::Parse(
 }
 
 PolicySource::Change PolicySource::SetExplicit(std::string_view json) {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   Change change;
   auto parsed = Parse(json);
   if (!parsed.ok()) {
@@ -61,7 +61,7 @@ PolicySource::Change PolicySource::LookAtChannel(
   const std::string json = real->GetServiceConfigJSON();
   if (json.empty()) return change;
 
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   if (seen_.load(std::memory_order_relaxed) && json == channel_json_) {
     return change;
   }

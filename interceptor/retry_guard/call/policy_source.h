@@ -15,9 +15,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "retry_guard/config/service_config.h"
+#include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::internal {
 
@@ -77,7 +77,7 @@ class PolicySource {
 
   std::atomic<bool> explicit_{false};
 
-  absl::Mutex mu_;
+  Mutex mu_;
   std::string channel_json_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, std::shared_ptr<const ServiceConfig>> kept_
       ABSL_GUARDED_BY(mu_);

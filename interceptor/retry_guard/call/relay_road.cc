@@ -3,12 +3,12 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "retry_guard/call/delivery.h"
 #include "retry_guard/call/hijack_gate.h"
 #include "retry_guard/call/interruption.h"
 #include "retry_guard/call/parent_watch.h"
 #include "retry_guard/call/road.h"
+#include "retry_guard/call/unary_attempt.h"
 
 namespace retry_guard::internal {
 namespace {
@@ -21,7 +21,7 @@ using grpc::experimental::InterceptorBatchMethods;
 // gRPC's, one at a time, and only the rendezvous of batches and answer needs a
 // lock. A call in backoff is this object and a timer; no thread.
 class RelayRoad final : public Road,
-                        public AttemptListener,
+                        public UnaryListener,
                         public std::enable_shared_from_this<RelayRoad> {
  public:
   // If the status is not asked for in the first batch, the application may look
@@ -34,10 +34,11 @@ class RelayRoad final : public Road,
     if (batch->QueryInterceptionHookPoint(
             InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
       TakeRequest(batch);
+      // With a reply object still to come (in the reactor's second batch) it is
+      // that one which starts the attempt, perhaps before this returns.
+      const bool can_start = !reply_comes_later_;
       gate_.Hijack(batch);
-      // With a reply object still to come (in the reactor's second batch) the
-      // start waits for it.
-      if (!reply_comes_later_) StartAttempt();
+      if (can_start) StartAttempt();
       return;
     }
     const BatchWants wants(batch);
@@ -60,20 +61,20 @@ class RelayRoad final : public Road,
     interruption_->Cancel();
   }
 
-  void OnHeaders(Attempt& attempt) override {
+  void OnHeaders(UnaryAttempt& attempt) override {
     const auto self = shared_from_this();
     {
-      absl::MutexLock lock(&mu_);
+      MutexLock lock(mu_);
       committed_ = &attempt;
     }
     DeliverWhatIsThere();
   }
 
-  void OnDone(Attempt& attempt) override {
+  void OnDone(UnaryAttempt& attempt) override {
     const auto self = shared_from_this();
     bool committed = false;
     {
-      absl::MutexLock lock(&mu_);
+      MutexLock lock(mu_);
       committed = committed_ != nullptr;
     }
     CallCore::Ended ended{attempt.status(), attempt.context()};
@@ -81,7 +82,8 @@ class RelayRoad final : public Road,
     const CallCore::Next next = core_->AfterAttempt(ended);
     if (!next.retry) {
       SetAnswer(Answer::FromAttempt(std::move(attempt_),
-                                    core_->FinalStatus(attempt.status())));
+                                    core_->FinalStatus(attempt.status()),
+                                    attempt.got_message()));
       return;
     }
     if (attempt.touched_reply()) plan_.reply.Clear();
@@ -97,9 +99,7 @@ class RelayRoad final : public Road,
     // soon as the call has started, so each attempt sends these bytes.
     const bool callback_style = batch->GetSendMessage() != nullptr;
     request_ = *batch->GetSerializedSendMessage();
-    plan_.channel_state = &core_->channel();
-    plan_.channel = below_.get();
-    plan_.method = &core_->method().rpc_method(core_->registration_channel());
+    plan_.target = core_->TargetBelow(below_.get());
     plan_.request_bytes = &request_;
     if (!headers_commit_) {
       plan_.reply = ReplyAt(batch->GetRecvMessage());
@@ -120,18 +120,18 @@ class RelayRoad final : public Road,
 
   // The next attempt has its permission.
   void StartAttempt() {
-    attempt_ = Attempt::Create(plan_.reply.kind);
+    attempt_ = UnaryAttempt::Create(plan_.reply.kind);
     core_->FillContext(&attempt_->context());
     if (!interruption_->BeginAttempt(attempt_)) attempt_->Cancel();
     // A copy: the attempt may end, and be replaced, before Start returns.
-    const std::shared_ptr<Attempt> attempt = attempt_;
+    const std::shared_ptr<UnaryAttempt> attempt = attempt_;
     attempt->Start(plan_, attempt, shared_from_this(), headers_commit_);
   }
 
   void Wait(absl::Time until) {
     const uint64_t wait = interruption_->BeginWait();
     watch_ = ParentWatch::Start(
-        *core_->caller(), core_->rpc_channel(), *plan_.method,
+        *core_->caller(), core_->rpc_channel(), *plan_.target.method,
         [core = core_, interruption = interruption_](grpc::StatusCode code) {
           core->SetParentEnded(code);
           interruption->EndWait();
@@ -153,7 +153,7 @@ class RelayRoad final : public Road,
 
   void Hold(InterceptorBatchMethods* batch) {
     {
-      absl::MutexLock lock(&mu_);
+      MutexLock lock(mu_);
       held_.push_back(batch);
     }
     DeliverWhatIsThere();
@@ -161,7 +161,7 @@ class RelayRoad final : public Road,
 
   void SetAnswer(Answer answer) {
     {
-      absl::MutexLock lock(&mu_);
+      MutexLock lock(mu_);
       answer_ = std::move(answer);
     }
     DeliverWhatIsThere();
@@ -183,7 +183,7 @@ class RelayRoad final : public Road,
   }
 
   InterceptorBatchMethods* TakeDeliverable() {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     for (auto it = held_.begin(); it != held_.end(); ++it) {
       const BatchWants wants(*it);
       const bool headers_only = !wants.message && !wants.status;
@@ -198,7 +198,7 @@ class RelayRoad final : public Road,
   }
 
   const Attempt* committed_attempt() {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     return committed_;
   }
 
@@ -223,15 +223,15 @@ class RelayRoad final : public Road,
   // Set before the first attempt starts.
   std::unique_ptr<grpc::ChannelInterface> below_;
   grpc::ByteBuffer request_;
-  AttemptPlan plan_;
+  UnaryPlan plan_;
   bool reply_comes_later_ = false;
   ScratchReply scratch_;
 
   // Of whoever has the call's next step: an attempt's end or a wait's.
-  std::shared_ptr<Attempt> attempt_;
+  std::shared_ptr<UnaryAttempt> attempt_;
   std::shared_ptr<ParentWatch> watch_;
 
-  absl::Mutex mu_;
+  Mutex mu_;
   std::vector<InterceptorBatchMethods*> held_ ABSL_GUARDED_BY(mu_);
   const Attempt* committed_ ABSL_GUARDED_BY(mu_) = nullptr;
   // Guarded by mu_ until it is set; constant afterwards.

@@ -3,6 +3,8 @@
 //
 //   refused   no attempt may be sent at all: the answer is there at once
 //   inline    a blocking caller: attempts and waits on the caller's own thread
+//             (of a stream only the first attempt; if there is another one, the
+//             stream goes over to the relay)
 //   observed  the call itself is the one attempt; we only look on
 //   relay     everything else: attempts on the callback API, waits on timers
 
@@ -29,6 +31,10 @@ class Road {
   // The caller cancels. On any thread, under the lock of the caller's context:
   // touches nothing of that, runs nothing of the caller's.
   virtual void OnCancel() = 0;
+
+  // The application is about to destroy the call's context; a stream may not
+  // have ended yet. Nothing of the caller's is used once this has returned.
+  virtual void OnDropped() {}
 };
 
 // How the roads are opened. `core` has begun.
@@ -37,6 +43,9 @@ std::shared_ptr<Road> MakeInlineRoad(std::shared_ptr<CallCore> core);
 std::shared_ptr<Road> MakeObservedRoad(std::shared_ptr<CallCore> core);
 std::shared_ptr<Road> MakeRelayRoad(std::shared_ptr<CallCore> core,
                                     bool status_in_first_batch);
+// For streams.
+std::shared_ptr<Road> MakeInlineStreamRoad(std::shared_ptr<CallCore> core);
+std::shared_ptr<Road> MakeStreamRelayRoad(std::shared_ptr<CallCore> core);
 
 }  // namespace retry_guard::internal
 

@@ -6,6 +6,7 @@
 #ifndef RETRY_GUARD_POLICY_MUTEX_H_
 #define RETRY_GUARD_POLICY_MUTEX_H_
 
+#include <condition_variable>
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
@@ -18,6 +19,7 @@ class ABSL_LOCKABLE Mutex {
   void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
 
  private:
+  friend class CondVar;
   std::mutex mutex_;
 };
 
@@ -34,6 +36,20 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 
  private:
   Mutex& mutex_;
+};
+
+// To wait, in a loop, for what the mutex guards.
+class CondVar {
+ public:
+  void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    std::unique_lock<std::mutex> held(mutex.mutex_, std::adopt_lock);
+    changed_.wait(held);
+    held.release();  // still locked, and the caller's to unlock
+  }
+  void NotifyAll() { changed_.notify_all(); }
+
+ private:
+  std::condition_variable changed_;
 };
 
 }  // namespace retry_guard

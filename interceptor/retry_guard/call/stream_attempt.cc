@@ -1,0 +1,155 @@
+#include "retry_guard/call/stream_attempt.h"
+
+#include <grpc/grpc.h>
+#include <grpc/support/log.h>
+#include <grpcpp/impl/serialization_traits.h>
+
+#include <utility>
+
+#include "retry_guard/call/grpc_access.h"
+
+namespace retry_guard::internal {
+namespace {
+
+using google::protobuf::MessageLite;
+using grpc::internal::CallOpClientRecvStatus;
+using grpc::internal::CallOpClientSendClose;
+using grpc::internal::CallOpRecvInitialMetadata;
+using grpc::internal::CallOpRecvMessage;
+using grpc::internal::CallOpSendInitialMetadata;
+using grpc::internal::CallOpSendMessage;
+using grpc::internal::CallOpSet;
+
+template <typename Ops>
+void AddHeaders(grpc::ClientContext* context, Ops* ops) {
+  ops->SendInitialMetadata(GrpcAccess::SendMetadata(context),
+                           GrpcAccess::MetadataFlags(*context));
+}
+
+template <typename Ops>
+void AddWrite(const StreamWrite& write, Ops* ops) {
+  if (write.has_message) {
+    // Only stores the bytes: what can fail fails when they are sent.
+    const grpc::Status stored = ops->SendMessage(write.message);
+    GPR_ASSERT(stored.ok());
+  }
+  if (write.closes) ops->ClientSendClose();
+}
+
+}  // namespace
+
+void StreamAttempt::Start(const AttemptTarget& target,
+                          std::shared_ptr<StreamListener> listener,
+                          const StreamWrite* first) {
+  listener_ = std::move(listener);
+  call_ = CreateCall(target, GrpcAccess::CallbackCq(target.channel));
+  send_tag_.Attach(&send_, this, [](void* self, bool ok) {
+    static_cast<StreamAttempt*>(self)->listener_->OnWritten(ok);
+  });
+  AddHeaders(&context_, &send_);
+  if (first != nullptr) AddWrite(*first, &send_);
+  call_.PerformOps(&send_);
+
+  headers_tag_.Attach(&headers_, this, [](void* self, bool ok) {
+    auto* const attempt = static_cast<StreamAttempt*>(self);
+    attempt->listener_->OnHeaders(!ok || attempt->IsTrailersOnly());
+  });
+  headers_.RecvInitialMetadata(&context_);
+  call_.PerformOps(&headers_);
+
+  status_tag_.Attach(&status_ops_, this, [](void* self, bool /*ok*/) {
+    static_cast<StreamAttempt*>(self)->listener_->OnStatus();
+  });
+  status_ops_.ClientRecvStatus(&context_, &status_);
+  call_.PerformOps(&status_ops_);
+}
+
+void StreamAttempt::Write(const StreamWrite& write) {
+  AddWrite(write, &send_);
+  call_.PerformOps(&send_);
+}
+
+void StreamAttempt::Read(const Reply& reply) {
+  if (reply.kind == MessageKind::kProtobuf) {
+    read_tag_.Attach(&read_message_, this, [](void* self, bool ok) {
+      auto* const attempt = static_cast<StreamAttempt*>(self);
+      attempt->listener_->OnRead(ok, attempt->read_message_.got_message);
+    });
+    read_message_.RecvMessage(reply.message());
+    read_message_.AllowNoMessage();
+    call_.PerformOps(&read_message_);
+  } else {
+    read_tag_.Attach(&read_bytes_, this, [](void* self, bool ok) {
+      auto* const attempt = static_cast<StreamAttempt*>(self);
+      attempt->listener_->OnRead(ok, attempt->read_bytes_.got_message);
+    });
+    read_bytes_.RecvMessage(reply.bytes());
+    read_bytes_.AllowNoMessage();
+    call_.PerformOps(&read_bytes_);
+  }
+}
+
+void StreamAttempt::TimeOut() {
+  grpc_call_cancel_with_status(context_.c_call(), GRPC_STATUS_DEADLINE_EXCEEDED,
+                               "Deadline Exceeded", nullptr);
+}
+
+void StreamAttempt::ReleaseChannel() { GrpcAccess::ReleaseChannel(&context_); }
+
+bool BlockingStreamAttempt::Start(const AttemptTarget& target,
+                                  const StreamWrite* first) {
+  call_ = CreateCall(target, queue_.get());
+  CallOpSet<CallOpSendInitialMetadata, CallOpSendMessage, CallOpClientSendClose>
+      ops;
+  AddHeaders(&context_, &ops);
+  if (first != nullptr) AddWrite(*first, &ops);
+  call_.PerformOps(&ops);
+  return queue_.Pluck(&ops);
+}
+
+bool BlockingStreamAttempt::Write(const StreamWrite& write) {
+  CallOpSet<CallOpSendMessage, CallOpClientSendClose> ops;
+  AddWrite(write, &ops);
+  call_.PerformOps(&ops);
+  return queue_.Pluck(&ops);
+}
+
+void BlockingStreamAttempt::AwaitHeaders() {
+  if (headers_received_) return;
+  CallOpSet<CallOpRecvInitialMetadata> ops;
+  ops.RecvInitialMetadata(&context_);
+  call_.PerformOps(&ops);
+  const bool ok = queue_.Pluck(&ops);
+  headers_received_ = true;
+  has_headers_ = ok && !IsTrailersOnly();
+}
+
+bool BlockingStreamAttempt::Read(const Reply& reply) {
+  if (reply.kind == MessageKind::kProtobuf) return ReadInto(reply.message());
+  return ReadInto(reply.bytes());
+}
+
+template <typename R>
+bool BlockingStreamAttempt::ReadInto(R* reply) {
+  CallOpSet<CallOpRecvInitialMetadata, CallOpRecvMessage<R>> ops;
+  if (!headers_received_) ops.RecvInitialMetadata(&context_);
+  ops.RecvMessage(reply);
+  ops.AllowNoMessage();
+  call_.PerformOps(&ops);
+  const bool ok = queue_.Pluck(&ops);
+  if (!headers_received_) {
+    headers_received_ = true;
+    has_headers_ = ops.got_message || !IsTrailersOnly();
+  }
+  undecodable_ = !ok;
+  return ok && ops.got_message;
+}
+
+void BlockingStreamAttempt::AwaitStatus() {
+  CallOpSet<CallOpClientRecvStatus> ops;
+  ops.ClientRecvStatus(&context_, &status_);
+  call_.PerformOps(&ops);
+  queue_.Pluck(&ops);
+}
+
+}  // namespace retry_guard::internal
