@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build_packages=(
   g++ cmake ninja-build pkgconf
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler
-  libabsl-dev rapidjson-dev
+  libabsl-dev rapidjson-dev libsqlite3-dev
 )
 test_packages=(libgtest-dev libgmock-dev)
 fuzz_packages=(clang libclang-rt-14-dev)

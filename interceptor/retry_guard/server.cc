@@ -98,8 +98,15 @@ std::optional<RetryMarker> ReadInboundMarker(
 grpc::Status RetryLater(grpc::ServerContextBase* inbound, absl::Duration delay,
                         // NOLINTNEXTLINE(performance-unnecessary-value-param)
                         std::string message) {
+  return RetryLater(inbound, delay,
+                    grpc::Status(grpc::StatusCode::UNAVAILABLE, message));
+}
+
+grpc::Status RetryLater(grpc::ServerContextBase* inbound, absl::Duration delay,
+                        grpc::Status status) {
+  if (status.ok()) return status;
   inbound->AddTrailingMetadata(internal::kPushbackMs, PushbackMs(delay));
-  return internal::WithRetryInfo(grpc::StatusCode::UNAVAILABLE, message, delay);
+  return internal::WithRetryInfo(status, delay);
 }
 
 grpc::Status DoNotRetry(grpc::ServerContextBase* inbound, grpc::Status status) {

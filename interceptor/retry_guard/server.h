@@ -66,6 +66,12 @@ std::optional<RetryMarker> ReadInboundMarker(
 grpc::Status RetryLater(grpc::ServerContextBase* inbound, absl::Duration delay,
                         std::string message);
 
+// The same for any other status, which keeps its code, its message and the rest
+// of its details: ABORTED, say, while a twin of the same request is still being
+// carried out. OK stays as it is.
+grpc::Status RetryLater(grpc::ServerContextBase* inbound, absl::Duration delay,
+                        grpc::Status status);
+
 // `status`, with a pushback that tells every client not to retry it.
 grpc::Status DoNotRetry(grpc::ServerContextBase* inbound, grpc::Status status);
 

@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "retry_guard/call/inbound_call.h"
 #include "retry_guard/policy/pushback.h"
+#include "retry_guard/rpc_status.pb.h"
 #include "tests/end2end/fixture.h"
 
 namespace retry_guard::end2end {
@@ -355,6 +356,77 @@ TEST_P(EveryServerTest, RetryLaterSpeaksToEveryClient) {
   const ServerHint hint = ReadServerHint(sources, absl::UnixEpoch());
   EXPECT_EQ(hint.source, ServerHint::Source::kRetryInfo);
   EXPECT_EQ(hint.delay, absl::Microseconds(1500));
+}
+
+// The answer of a bare call to `middle`, and the hint in its details.
+grpc::Status BareCall(const MiddleServer& middle, grpc::ClientContext* context,
+                      ServerHint* hint) {
+  EchoReply reply;
+  grpc::Status status = EchoService::NewStub(middle.BareChannelTo())
+                            ->Unary(context, EchoRequest(), &reply);
+  const std::string details = status.error_details();
+  HintSources sources;
+  sources.status_details = details;
+  *hint = ReadServerHint(sources, absl::UnixEpoch());
+  return status;
+}
+
+TEST_P(EveryServerTest, RetryLaterKeepsTheRestOfAStatus) {
+  wire::RpcStatus given;
+  given.add_details()->set_type_url("type.googleapis.com/some.Thing");
+  given.mutable_details(0)->set_value("of its own");
+  wire::RetryInfo too_early;
+  too_early.mutable_retry_delay()->set_seconds(0);
+  given.add_details()->set_type_url("type.googleapis.com/google.rpc.RetryInfo");
+  given.mutable_details(1)->set_value(too_early.SerializeAsString());
+  MiddleServer middle(kind(), [&](grpc::ServerContextBase* inbound, auto) {
+    return RetryLater(inbound, absl::Milliseconds(20),
+                      {grpc::StatusCode::ABORTED, "a twin is in flight",
+                       given.SerializeAsString()});
+  });
+  grpc::ClientContext context;
+  ServerHint hint;
+  const grpc::Status status = BareCall(middle, &context, &hint);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(status.error_message(), "a twin is in flight");
+  EXPECT_EQ(context.GetServerTrailingMetadata()
+                .find("grpc-retry-pushback-ms")
+                ->second,
+            "20");
+  EXPECT_EQ(hint.source, ServerHint::Source::kRetryInfo);
+  EXPECT_EQ(hint.delay, absl::Milliseconds(20));
+  wire::RpcStatus received;
+  ASSERT_TRUE(received.ParseFromString(status.error_details()));
+  EXPECT_EQ(received.code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(received.message(), "a twin is in flight");
+  ASSERT_EQ(received.details_size(), 2);
+  EXPECT_EQ(received.details(0).value(), "of its own");
+}
+
+TEST_P(EveryServerTest, RetryLaterLeavesDetailsThatItCannotReadAlone) {
+  MiddleServer middle(kind(), [](grpc::ServerContextBase* inbound, auto) {
+    return RetryLater(
+        inbound, absl::Milliseconds(20),
+        {grpc::StatusCode::ABORTED, "a twin is in flight", "\xff\xff"});
+  });
+  grpc::ClientContext context;
+  ServerHint hint;
+  const grpc::Status status = BareCall(middle, &context, &hint);
+  EXPECT_EQ(status.error_details(), "\xff\xff");
+  EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"),
+            1);
+  EXPECT_FALSE(hint.present());
+}
+
+TEST_P(EveryServerTest, RetryLaterHasNothingToAddToSuccess) {
+  MiddleServer middle(kind(), [](grpc::ServerContextBase* inbound, auto) {
+    return RetryLater(inbound, absl::Milliseconds(20), grpc::Status::OK);
+  });
+  grpc::ClientContext context;
+  ServerHint hint;
+  EXPECT_TRUE(BareCall(middle, &context, &hint).ok());
+  EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"),
+            0);
 }
 
 TEST_P(EveryServerTest, DoNotRetryIsObeyed) {

@@ -15,6 +15,10 @@ namespace retry_guard::internal {
 grpc::Status WithRetryInfo(grpc::StatusCode code, const std::string& message,
                            absl::Duration delay);
 
+// `status` with the RetryInfo among its details, in place of one that is there.
+// Details that are no google.rpc.Status stay as they are, without it.
+grpc::Status WithRetryInfo(const grpc::Status& status, absl::Duration delay);
+
 }  // namespace retry_guard::internal
 
 #endif  // RETRY_GUARD_CALL_RETRY_INFO_H_
