@@ -111,7 +111,7 @@ void CallInterceptor::OpenRoad(InterceptorBatchMethods* start,
   }
   // A cancellation that found no road above.
   if (core_->cancelled()) road->OnCancel();
-  road->OnBatch(start);
+  road->OnStart(start);
   if (early == nullptr) return;
   // Each comes again if the call was hijacked.
   for (InterceptorBatchMethods* const held : early->Take()) held->Proceed();
@@ -123,7 +123,7 @@ std::shared_ptr<Road> CallInterceptor::ChooseRoad(
   if (!relayed) core_->ForbidRetries(Reason::kUnknownMessageType);
   core_->Begin(start->GetSendInitialMetadata());
   if (std::optional<KeptAnswer> refusal = core_->BeforeAttempt()) {
-    return MakeRefusedRoad(*std::move(refusal));
+    return MakeRefusedRoad(*std::move(refusal), /*is_stream=*/!unary_);
   }
   if (!relayed) return MakeObservedRoad(core_);
   if (!unary_) return ChooseStreamRoad(start, has_early_batches);

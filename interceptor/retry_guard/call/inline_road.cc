@@ -11,7 +11,6 @@
 namespace retry_guard::internal {
 namespace {
 
-using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 
 // For a unary call of the blocking API: everything happens on the caller's own
@@ -22,13 +21,12 @@ class InlineRoad final : public Road {
   explicit InlineRoad(std::shared_ptr<CallCore> core)
       : core_(std::move(core)) {}
 
+  void OnStart(InterceptorBatchMethods* batch) override {
+    TakeRequest(batch);
+    batch->Hijack();  // the batch comes again, to receive
+  }
+
   void OnBatch(InterceptorBatchMethods* batch) override {
-    if (batch->QueryInterceptionHookPoint(
-            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      TakeRequest(batch);
-      batch->Hijack();  // the batch comes again, to receive
-      return;
-    }
     if (BatchWants(batch).status) {
       answer_ = Run(batch->GetRecvMessage());
       Deliver(batch, answer_);

@@ -34,12 +34,23 @@ class InlineStreamRoad final
   explicit InlineStreamRoad(std::shared_ptr<CallCore> core)
       : core_(std::move(core)), replies_(*core_) {}
 
-  void OnBatch(InterceptorBatchMethods* batch) override {
-    if (batch->QueryInterceptionHookPoint(
-            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      Start(batch);
-      return;
+  void OnStart(InterceptorBatchMethods* batch) override {
+    callers_thread_ = std::this_thread::get_id();
+    below_ = batch->GetInterceptedChannel();
+    target_ = core_->TargetBelow(below_.get());
+    core_->FillContext(&attempt_->context());
+    if (!interruption_->BeginAttempt(attempt_)) attempt_->Cancel();
+    const StreamWrite write = WriteOf(batch);
+    const bool ok = attempt_->Start(target_, write.empty() ? nullptr : &write);
+    if (!write.empty()) {
+      MutexLock lock(mu_);
+      Keep(write);
     }
+    batch->Hijack();  // the batch comes again
+    if (!ok) Conclude(/*finishes=*/false);
+  }
+
+  void OnBatch(InterceptorBatchMethods* batch) override {
     StreamWrite write = WriteOf(batch);
     if (write.empty() && !BatchWants(batch).anything()) {
       batch->Proceed();
@@ -93,22 +104,6 @@ class InlineStreamRoad final
     // The last batch of a client stream does not lie on the stack; its thread
     // is that of the one before.
     return callers_thread_.load(std::memory_order_relaxed) == here;
-  }
-
-  void Start(InterceptorBatchMethods* batch) {
-    callers_thread_ = std::this_thread::get_id();
-    below_ = batch->GetInterceptedChannel();
-    target_ = core_->TargetBelow(below_.get());
-    core_->FillContext(&attempt_->context());
-    if (!interruption_->BeginAttempt(attempt_)) attempt_->Cancel();
-    const StreamWrite write = WriteOf(batch);
-    const bool ok = attempt_->Start(target_, write.empty() ? nullptr : &write);
-    if (!write.empty()) {
-      MutexLock lock(mu_);
-      Keep(write);
-    }
-    batch->Hijack();  // the batch comes again
-    if (!ok) Conclude(/*finishes=*/false);
   }
 
   void Serve(InterceptorBatchMethods* batch, StreamWrite write) {

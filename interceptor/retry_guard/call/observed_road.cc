@@ -20,11 +20,12 @@ class ObservedRoad final : public Road {
   explicit ObservedRoad(std::shared_ptr<CallCore> core)
       : core_(std::move(core)) {}
 
+  void OnStart(InterceptorBatchMethods* batch) override {
+    StartDeadline();
+    batch->Proceed();
+  }
+
   void OnBatch(InterceptorBatchMethods* batch) override {
-    if (batch->QueryInterceptionHookPoint(
-            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      StartDeadline();
-    }
     if (batch->QueryInterceptionHookPoint(
             InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
       headers_received_.store(true, std::memory_order_release);

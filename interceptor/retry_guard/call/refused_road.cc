@@ -14,21 +14,18 @@ using grpc::experimental::InterceptorBatchMethods;
 class RefusedRoad final : public Road,
                           public std::enable_shared_from_this<RefusedRoad> {
  public:
-  explicit RefusedRoad(KeptAnswer answer)
-      : answer_(Answer::FromKept(std::move(answer))) {}
+  RefusedRoad(KeptAnswer answer, bool is_stream)
+      : is_stream_(is_stream), answer_(Answer::FromKept(std::move(answer))) {}
+
+  void OnStart(InterceptorBatchMethods* batch) override {
+    const auto self = shared_from_this();  // the call may end in here
+    // Nothing that a stream writes arrives anywhere.
+    FailWrite(batch);
+    gate_.Hijack(batch);
+  }
 
   void OnBatch(InterceptorBatchMethods* batch) override {
-    if (batch->QueryInterceptionHookPoint(
-            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      const auto self = shared_from_this();  // the call may end in here
-      gate_.Hijack(batch);
-      return;
-    }
-    // Nothing that a stream writes arrives anywhere.
-    if (batch->QueryInterceptionHookPoint(
-            InterceptionHookPoints::PRE_SEND_MESSAGE)) {
-      batch->FailHijackedSendMessage();
-    }
+    FailWrite(batch);
     if (!BatchWants(batch).anything()) {
       gate_.Pass(batch);
       return;
@@ -40,14 +37,22 @@ class RefusedRoad final : public Road,
   void OnCancel() override {}
 
  private:
+  void FailWrite(InterceptorBatchMethods* batch) {
+    if (is_stream_ && batch->QueryInterceptionHookPoint(
+                          InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+      batch->FailHijackedSendMessage();
+    }
+  }
+
+  const bool is_stream_;
   const Answer answer_;
   HijackGate gate_;
 };
 
 }  // namespace
 
-std::shared_ptr<Road> MakeRefusedRoad(KeptAnswer answer) {
-  return std::make_shared<RefusedRoad>(std::move(answer));
+std::shared_ptr<Road> MakeRefusedRoad(KeptAnswer answer, bool is_stream) {
+  return std::make_shared<RefusedRoad>(std::move(answer), is_stream);
 }
 
 }  // namespace retry_guard::internal

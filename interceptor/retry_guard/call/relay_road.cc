@@ -13,7 +13,6 @@
 namespace retry_guard::internal {
 namespace {
 
-using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 
 // For a unary call of any asynchronous style. Its batches are held until there
@@ -29,18 +28,18 @@ class RelayRoad final : public Road,
   RelayRoad(std::shared_ptr<CallCore> core, bool status_in_first_batch)
       : core_(std::move(core)), headers_commit_(!status_in_first_batch) {}
 
+  void OnStart(InterceptorBatchMethods* batch) override {
+    const auto self = shared_from_this();  // Hijack may end the caller
+    TakeRequest(batch);
+    // With a reply object still to come (in the reactor's second batch) it is
+    // that one which starts the attempt, perhaps before this returns.
+    const bool can_start = !reply_comes_later_;
+    gate_.Hijack(batch);
+    if (can_start) StartAttempt();
+  }
+
   void OnBatch(InterceptorBatchMethods* batch) override {
     const auto self = shared_from_this();  // Proceed may end the caller
-    if (batch->QueryInterceptionHookPoint(
-            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      TakeRequest(batch);
-      // With a reply object still to come (in the reactor's second batch) it is
-      // that one which starts the attempt, perhaps before this returns.
-      const bool can_start = !reply_comes_later_;
-      gate_.Hijack(batch);
-      if (can_start) StartAttempt();
-      return;
-    }
     const BatchWants wants(batch);
     if (!wants.anything()) {
       gate_.Pass(batch);

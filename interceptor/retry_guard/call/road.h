@@ -23,9 +23,13 @@ class Road {
  public:
   virtual ~Road() = default;
 
-  // A batch of the call, from its first PRE_SEND_INITIAL_METADATA on. Each
-  // batch comes up to three times (to send, to receive if hijacked, received);
-  // the road Proceeds or Hijacks each time, now or later.
+  // The batch that starts the call, once.
+  virtual void OnStart(grpc::experimental::InterceptorBatchMethods* batch) = 0;
+
+  // A batch of the call. Each comes up to three times (to send, to receive if
+  // hijacked, received), the start too; the road Proceeds each time, now or
+  // later. PRE_SEND_INITIAL_METADATA means nothing here: once hijacked, gRPC
+  // sets it again for every batch that uses the operations of the start.
   virtual void OnBatch(grpc::experimental::InterceptorBatchMethods* batch) = 0;
 
   // The caller cancels. On any thread, under the lock of the caller's context:
@@ -38,7 +42,7 @@ class Road {
 };
 
 // How the roads are opened. `core` has begun.
-std::shared_ptr<Road> MakeRefusedRoad(KeptAnswer answer);
+std::shared_ptr<Road> MakeRefusedRoad(KeptAnswer answer, bool is_stream);
 std::shared_ptr<Road> MakeInlineRoad(std::shared_ptr<CallCore> core);
 std::shared_ptr<Road> MakeObservedRoad(std::shared_ptr<CallCore> core);
 std::shared_ptr<Road> MakeRelayRoad(std::shared_ptr<CallCore> core,

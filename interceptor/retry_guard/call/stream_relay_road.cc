@@ -55,13 +55,26 @@ class StreamRelayRoad final
     EndUse();
   }
 
+  void OnStart(InterceptorBatchMethods* batch) override {
+    const auto self = shared_from_this();
+    below_ = batch->GetInterceptedChannel();
+    target_ = core_->TargetBelow(below_.get());
+    if (StreamWrite write = WriteOf(batch); !write.empty()) {
+      MutexLock lock(mu_);
+      AddWrite(std::move(write));
+    }
+    {
+      MutexLock lock(mu_);
+      ++users_;
+    }
+    gate_.Hijack(batch);
+    StartAttempt();
+    EndUse();
+    Advance();
+  }
+
   void OnBatch(InterceptorBatchMethods* batch) override {
     const auto self = shared_from_this();  // Proceed may end the caller
-    if (batch->QueryInterceptionHookPoint(
-            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      StartCall(batch);
-      return;
-    }
     if (StreamWrite write = WriteOf(batch); !write.empty()) {
       MutexLock lock(mu_);
       sending_.push_back({batch, AddWrite(std::move(write))});
@@ -293,23 +306,6 @@ class StreamRelayRoad final
   }
 
   // ---- The application's side.
-
-  void StartCall(InterceptorBatchMethods* batch) {
-    below_ = batch->GetInterceptedChannel();
-    target_ = core_->TargetBelow(below_.get());
-    if (StreamWrite write = WriteOf(batch); !write.empty()) {
-      MutexLock lock(mu_);
-      AddWrite(std::move(write));
-    }
-    {
-      MutexLock lock(mu_);
-      ++users_;
-    }
-    gate_.Hijack(batch);
-    StartAttempt();
-    EndUse();
-    Advance();
-  }
 
   int64_t AddWrite(StreamWrite write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const int64_t number = sends_.Add(std::move(write));
