@@ -6,6 +6,7 @@
 #include "retry_guard/call/attempt.h"
 #include "retry_guard/call/call_interceptor.h"
 #include "retry_guard/call/channel_state.h"
+#include "retry_guard/policy/marker.h"
 
 namespace retry_guard {
 
@@ -17,6 +18,12 @@ InterceptorFactory::~InterceptorFactory() = default;
 
 absl::StatusOr<std::unique_ptr<InterceptorFactory>> InterceptorFactory::Create(
     InterceptorOptions options) {
+  // It travels as metadata, and gRPC ends the process over a value that cannot.
+  if (PrintableOwner(options.layer_name) != options.layer_name) {
+    return absl::InvalidArgumentError(
+        "InterceptorOptions::layer_name: write at most 128 printable ASCII "
+        "characters");
+  }
   const std::string json = std::move(options.service_config_json);
   auto state = std::make_shared<internal::ChannelState>(std::move(options));
   if (!json.empty()) {

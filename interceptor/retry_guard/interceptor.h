@@ -51,15 +51,19 @@ struct InterceptorOptions {
   // as the name resolver delivers it; without one, the defaults.
   std::string service_config_json;
   // Names this layer in the marker that the services below see. "": the
-  // config's retryGuard.layerName, else the name of the binary.
+  // config's retryGuard.layerName, else the name of the binary. At most 128
+  // printable ASCII characters.
   std::string layer_name;
+  // Told of everything, in this order; nulls are ignored. Kept until the last
+  // call of the channel has ended.
   std::vector<std::shared_ptr<Observer>> observers;
-  // Shared by several channels; null: a new one.
+  // Shared by several channels, which must use the same clock; null: a new one.
   std::shared_ptr<Guard> guard;
   MessageCodec codec = MessageCodec::kAuto;
   // Time and timers; null: the real ones. For tests.
   std::shared_ptr<Clock> clock;
-  // Makes jitter and breaker times repeatable. For tests.
+  // Makes jitter, breaker times and idempotency keys repeatable: two processes
+  // with the same seed send the same keys. For tests.
   std::optional<uint64_t> random_seed;
   // The channel was made with GRPC_ARG_ENABLE_RETRIES 0 (CreateChannel sets
   // this). Unless it says so, methods that have a retryPolicy in the service
@@ -83,7 +87,9 @@ class InterceptorFactory final
 
   // Puts another policy in force for the calls that start from now on; those in
   // flight keep theirs. A bad one is refused whole (INVALID_ARGUMENT with every
-  // error) and changes nothing.
+  // error) and changes nothing. "" is the defaults. Parameters of budget and
+  // breaker are in force for calls in flight, too. From any thread; observers
+  // are told on this one, before it returns.
   absl::Status UpdateServiceConfig(std::string_view json);
 
   // For gRPC. Null on a thread that is just creating an attempt of ours.

@@ -45,7 +45,10 @@ enum class Inbound { kTrusted, kUntrusted };
 // - the marker's owner and attempt travel on unchanged, so that no layer below
 //   the owner retries. Nothing else is copied: an idempotency key, say, belongs
 //   to one call.
-// For contexts of all kinds of servers: sync, callback and async.
+// For contexts of all kinds of servers: sync, callback and async. A deadline of
+// the outbound call's own has to be set before; one that is set afterwards
+// replaces all this. Where a server interceptor is installed, what it trusts is
+// trusted. From any thread, but not two at a time for one outbound context.
 void ContinueFrom(const grpc::ServerContextBase& inbound,
                   grpc::ClientContext* outbound,
                   Inbound trust = Inbound::kTrusted);

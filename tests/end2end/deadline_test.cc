@@ -33,6 +33,15 @@ class DeadlineTest : public EndToEndTest {
     return CallUnary(&context, text, method);
   }
 };
+TEST_P(DeadlineTest, TimeoutsOfAttemptsDoNotHideWhatTheServerSaid) {
+  server_.SetScript({Unavailable("busy"), Hold(), Hold()});
+  MakeChannel(Policy(3).Guard(
+      R"("perAttemptTimeout": "0.1s", "idempotency": "IDEMPOTENT")"));
+  const grpc::Status status = CallUnary().status;
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("busy"));
+}
+
 RETRY_GUARD_IN_EVERY_STYLE(DeadlineTest);
 
 TEST_P(DeadlineTest, ABackoffThatDoesNotFitIsRefusedAtOnceWithTheRealStatus) {

@@ -48,6 +48,21 @@ class LayerTest : public EndToEndTest {
                           std::chrono::seconds(seconds));
   }
 };
+TEST_P(LayerTest, AStaleAttemptCountOfTheCallersIsNotPassedOn) {
+  MakeChannel(Policy(3));
+  grpc::ClientContext context;
+  context.AddMetadata("grpc-previous-rpc-attempts", "7");
+  EXPECT_TRUE(CallUnary(&context).status.ok());
+  EXPECT_THAT(server_.seen().front().Values("grpc-previous-rpc-attempts"),
+              ::testing::IsEmpty());
+}
+
+TEST_P(LayerTest, ANameThatCannotTravelIsRefused) {
+  options_.layer_name = "caf\xc3\xa9";
+  const auto factory = InterceptorFactory::Create(options_);
+  EXPECT_EQ(factory.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 RETRY_GUARD_IN_EVERY_STYLE(LayerTest);
 
 TEST_P(LayerTest, TheOwnerMarksEveryAttempt) {

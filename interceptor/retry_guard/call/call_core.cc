@@ -89,7 +89,7 @@ void CallCore::Begin(SendMetadata* metadata) {
   terms_.deadline = started_ + TimeUntil(raw_deadline_);
   if (policy.timeout.has_value()) TightenDeadline(*policy.timeout);
   if (inbound_ != nullptr) TightenDeadline(TimeUntil(inbound_->deadline()));
-  if (policy.idempotency_key && !has_key_) {
+  if (policy.idempotency_key && !has_key_ && !forbidden_.has_value()) {
     new_key_ = channel_->random().Uuid();
     ReadPolicy();  // makes the call safe to repeat
   }
@@ -154,7 +154,10 @@ void CallCore::ReadPolicy() {
 
 CircuitBreaker& CallCore::breaker() {
   GuardState& guard = channel_->guard();
-  if (!terms_.policy->own_breaker) return guard.breaker();
+  // Callers who choose the names of methods must not fill memory with breakers.
+  if (!terms_.policy->own_breaker || unlisted_ != nullptr) {
+    return guard.breaker();
+  }
   CircuitBreaker* own = method_->own_breaker.load(std::memory_order_acquire);
   if (own == nullptr) {
     own = &guard.OwnBreaker(method_->name());
@@ -270,7 +273,7 @@ void CallCore::FillContext(grpc::ClientContext* context) {
   metadata = *metadata_;
   if (!new_key_.empty()) metadata.emplace(kIdempotencyKey, new_key_);
   if (owner_) {
-    SetOne(metadata, kRetryOwner, std::string(channel_->layer_name()));
+    SetOne(metadata, kRetryOwner, channel_->LayerName(*config_));
     SetOne(metadata, kRetryAttempt, absl::StrCat(progress_.attempts));
   }
   if (owner_ || marked_) {
@@ -280,8 +283,10 @@ void CallCore::FillContext(grpc::ClientContext* context) {
                        RemainingMs(terms_.deadline - attempt_started_));
     }
   }
+  // One of an inbound call, say, means nothing here.
+  metadata.erase(kPreviousAttempts);
   if (progress_.attempts > 1) {
-    SetOne(metadata, kPreviousAttempts, absl::StrCat(progress_.attempts - 1));
+    metadata.emplace(kPreviousAttempts, absl::StrCat(progress_.attempts - 1));
   }
 }
 
@@ -309,6 +314,14 @@ bool CallCore::AttemptDeadlinePassed() const {
   return attempt_timeout_set_ && !streaming() &&
          TimeUntil(attempt_deadline_) <=
              TimerSlack(terms_.policy->per_attempt_timeout);
+}
+
+// Core ends an attempt with its parent; no server has said that.
+bool CallCore::CancelledByParent(const Ended& ended,
+                                 const Outcome& outcome) const {
+  return parent_ != nullptr && outcome.code == absl::StatusCode::kCancelled &&
+         InitialMetadata(ended).empty() &&
+         ended.context.GetServerTrailingMetadata().empty();
 }
 
 void CallCore::ServerAnswers() {
@@ -364,6 +377,10 @@ CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
       terms_.core_retries = channel_->CoreRetries(method_->name());
     } else {
       ReadPolicy();
+      if (const auto& timeout = terms_.policy->timeout)
+        TightenDeadline(*timeout);
+      owner_ = !forbidden_.has_value() &&
+               OwnsRetries(terms_, guard.retries_enabled());
     }
   }
   std::string peer;
@@ -391,21 +408,18 @@ CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
                                    was_probe});
   }
 
-  Ruling ruling;
-  if (forbidden_.has_value() && !ok && !cancelled()) {
-    ruling.reason = *forbidden_;
-  } else {
-    AttemptEnd end;
-    end.outcome = &outcome;
-    end.caller_cancelled = cancelled();
-    end.committed = ended.committed;
-    end.was_probe = was_probe;
-    end.breaker_closed = breaker().state() == BreakerState::kClosed;
-    end.retries_enabled = guard.retries_enabled();
-    end.expected_attempt_time = AttemptTime();
-    ruling = DecideAfterAttempt(terms_, progress_, end, guard.budget(), now,
-                                ok ? 0 : channel_->random().Unit());
-  }
+  AttemptEnd end;
+  end.outcome = &outcome;
+  end.forbidden = forbidden_;
+  end.caller_cancelled = cancelled() || CancelledByParent(ended, outcome);
+  end.committed = ended.committed;
+  end.was_probe = was_probe;
+  end.breaker_closed = breaker().state() == BreakerState::kClosed;
+  end.retries_enabled = guard.retries_enabled();
+  end.expected_attempt_time = AttemptTime();
+  const Ruling ruling =
+      DecideAfterAttempt(terms_, progress_, end, guard.budget(), now,
+                         ok ? 0 : channel_->random().Unit());
 
   if (ok) {
     guard.counters().CountSuccess(progress_.attempts);
@@ -422,9 +436,12 @@ CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
     next.at = now + ruling.delay;
     token_ = ruling.token;
     wait_started_ = now;
-    last_answer_ =
-        KeptAnswer{status, KeptMetadata(InitialMetadata(ended)),
-                   KeptMetadata(ended.context.GetServerTrailingMetadata())};
+    // What this side made itself must not hide what the server has said.
+    if (!outcome.attempt_timed_out || !last_answer_.has_value()) {
+      last_answer_ =
+          KeptAnswer{status, KeptMetadata(InitialMetadata(ended)),
+                     KeptMetadata(ended.context.GetServerTrailingMetadata())};
+    }
   }
   if (channel_->observed()) {
     Decision decision;

@@ -107,7 +107,6 @@ class CallCore {
   MethodState& method() { return *method_; }
   grpc::ClientContext* caller() { return caller_; }
   grpc::ChannelInterface* rpc_channel() { return rpc_channel_; }
-  bool is_first_attempt() const { return progress_.attempts == 0; }
 
   // When the call must end, where core does not know it: the caller's context
   // has a later deadline, or none. Else infinite.
@@ -165,6 +164,7 @@ class CallCore {
   CircuitBreaker& breaker();
   absl::Duration AttemptTime() const;
   bool AttemptDeadlinePassed() const;
+  bool CancelledByParent(const Ended& ended, const Outcome& outcome) const;
 
   const std::shared_ptr<ChannelState> channel_;
   std::unique_ptr<MethodState> unlisted_;  // when the table has no room

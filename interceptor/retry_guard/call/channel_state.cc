@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "retry_guard/call/real_clock.h"
+#include "retry_guard/policy/marker.h"
 
 namespace retry_guard::internal {
 namespace {
@@ -47,11 +48,10 @@ ChannelState::ChannelState(InterceptorOptions options)
 
 ChannelState::~ChannelState() { guard().Forget(this); }
 
-std::string_view ChannelState::layer_name() const {
+std::string ChannelState::LayerName(const ServiceConfig& config) const {
   if (!given_layer_name_.empty()) return given_layer_name_;
-  const std::string& configured = policies_.Current().layer_name();
-  if (!configured.empty()) return configured;
-  return program_invocation_short_name;
+  if (!config.layer_name().empty()) return config.layer_name();
+  return PrintableOwner(program_invocation_short_name);
 }
 
 absl::Status ChannelState::SetExplicitConfig(std::string_view json) {

@@ -39,7 +39,8 @@ class ChannelState {
   PolicySource& policies() { return policies_; }
 
   // The name in our marker.
-  std::string_view layer_name() const;
+  // Our name in the marker, for a call that goes by `config`.
+  std::string LayerName(const ServiceConfig& config) const;
 
   // See InterceptorFactory::UpdateServiceConfig.
   absl::Status SetExplicitConfig(std::string_view json);

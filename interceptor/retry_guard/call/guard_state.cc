@@ -27,20 +27,29 @@ CircuitBreaker& GuardState::OwnBreaker(std::string_view method) {
 bool GuardState::Configure(const void* channel, const GuardPolicy& wanted,
                            absl::Time now) {
   MutexLock lock(mu_);
+  // A config that says nothing of them asks for nothing.
+  const bool asks = !(wanted == GuardPolicy());
   if (wanted == policy()) {
-    if (owner_ == nullptr) owner_ = channel;
+    if (owner_ == nullptr && asks) owner_ = channel;
     return true;
   }
-  if (owner_ != nullptr && owner_ != channel) return false;
+  if (owner_ != nullptr && owner_ != channel) return !asks;
   owner_ = channel;
-  policies_.push_back(std::make_unique<const GuardPolicy>(wanted));
-  policy_.store(policies_.back().get(), std::memory_order_release);
+  policy_.store(&Keep(wanted), std::memory_order_release);
   budget_.Reconfigure(wanted.budget, wanted.throttle, now);
   breaker_.Reconfigure(wanted.breaker, now);
   for (auto& [method, breaker] : own_breakers_) {
     breaker->Reconfigure(wanted.breaker, now);
   }
   return true;
+}
+
+const GuardPolicy& GuardState::Keep(const GuardPolicy& wanted) {
+  for (const auto& known : policies_) {
+    if (*known == wanted) return *known;
+  }
+  policies_.push_back(std::make_unique<const GuardPolicy>(wanted));
+  return *policies_.back();
 }
 
 void GuardState::Forget(const void* channel) {

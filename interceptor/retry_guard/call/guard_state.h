@@ -66,6 +66,9 @@ class GuardState {
   absl::Time Now() const;
 
  private:
+  const GuardPolicy& Keep(const GuardPolicy& wanted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   RetryBudget budget_;
   CircuitBreaker breaker_;
   GuardCounters counters_;

@@ -20,6 +20,12 @@ class ObservedRoad final : public Road {
   explicit ObservedRoad(std::shared_ptr<CallCore> core)
       : core_(std::move(core)) {}
 
+  // A stream that is dropped ends when nobody holds its call any more: the
+  // timer must not.
+  ~ObservedRoad() override {
+    if (deadline_ != nullptr) deadline_->Cancel();
+  }
+
   void OnStart(InterceptorBatchMethods* batch) override {
     StartDeadline();
     batch->Proceed();

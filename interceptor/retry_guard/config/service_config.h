@@ -3,8 +3,8 @@
 // proto/retry_guard/policy.proto for the keys and ranges).
 //
 //   auto config = ParseServiceConfig(json);
-//   if (!config.ok()) return config.status();   // every error, each with a
-//   path const MethodPolicy& policy = (*config)->ForMethod("/pkg.Service/Get");
+//   if (!config.ok()) return config.status();  // every error, with its path
+//   const MethodPolicy& policy = (*config)->ForMethod("/pkg.Service/Get");
 
 #ifndef RETRY_GUARD_CONFIG_SERVICE_CONFIG_H_
 #define RETRY_GUARD_CONFIG_SERVICE_CONFIG_H_

@@ -6,7 +6,7 @@
 //   half-open -- `probes` successes ----------------------> closed
 //   half-open -- one failure -----------------------------> open, twice as long
 //
-//   auto admission = breaker.AdmitFirst(now, random.Unit());
+//   auto admission = breaker.AdmitFirst(now);
 //   if (!admission.permit) return Refuse(admission.retry_after);
 //   ... run the attempt ...
 //   admission.permit.Settle(CircuitBreaker::Result::kFailure, now, unit);

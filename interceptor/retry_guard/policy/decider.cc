@@ -69,6 +69,7 @@ Ruling DecideAfterAttempt(const CallTerms& terms, CallProgress& progress,
       outcome.event == TransportEvent::kRefused && !progress.resent;
 
   // 7
+  if (end.forbidden.has_value()) return Stop(*end.forbidden);
   if (auto reason = NotOurs(terms, end.retries_enabled, resend)) {
     return Stop(*reason);
   }

@@ -18,9 +18,10 @@
 //   6. the server forbids it                              -> kServerSaidStop
 //      (a refused stream that was not re-sent yet is not asked about layers
 //      and owners in 7, and skips 9)
-//   7. retries are off / another layer owns them / the policy says NEVER /
-//      gRPC core retries      -> kDisabled, kAnotherLayerRetries, kLayerNever,
-//                                kCoreRetries
+//   7. the messages cannot be handled / retries are off / another layer owns
+//      them / the policy says NEVER / gRPC core retries
+//          -> kUnknownMessageType, kDisabled, kAnotherLayerRetries,
+//             kLayerNever, kCoreRetries
 //   8. the attempt was a probe, or the breaker is no longer closed
 //                                                         -> kBreakerOpen
 //   9. no attempts are left                               -> kAttemptsExhausted
@@ -65,6 +66,8 @@ struct CallProgress {
 // What is asked about one ended attempt.
 struct AttemptEnd {
   const Outcome* outcome = nullptr;
+  // Why this call cannot be retried, whatever happens: asked in 7.
+  std::optional<Reason> forbidden;
   bool caller_cancelled = false;
   bool committed = false;
   bool was_probe = false;

@@ -18,7 +18,7 @@ enum class Verdict {
   kReturn,  // the caller gets its answer now
 };
 
-// One per way to end, or go on. "The rule" is the line of decider.h.
+// One per way to end, or go on: the lines of decider.h.
 enum class Reason {
   kRetry,                // repeated after `delay`
   kSucceeded,            // OK

@@ -20,22 +20,22 @@ std::optional<int64_t> ReadDigits(std::string_view text) {
   return value;
 }
 
-std::string Printable(std::string_view text) {
-  std::string printable(text.substr(0, RetryMarker::kLongestOwner));
+}  // namespace
+
+std::string PrintableOwner(std::string_view owner) {
+  std::string printable(owner.substr(0, RetryMarker::kLongestOwner));
   for (char& c : printable) {
     if (c < 0x20 || c > 0x7e) c = '?';
   }
   return printable;
 }
 
-}  // namespace
-
 std::optional<RetryMarker> ReadMarker(const MarkerSources& sources) {
   if (sources.owner.empty() || sources.owner.front().empty()) {
     return std::nullopt;
   }
   RetryMarker marker;
-  marker.owner = Printable(sources.owner.front());
+  marker.owner = PrintableOwner(sources.owner.front());
   if (!sources.attempt.empty()) {
     const int64_t attempt = ReadDigits(sources.attempt.front()).value_or(0);
     marker.attempt = static_cast<int>(

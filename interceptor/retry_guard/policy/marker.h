@@ -37,6 +37,9 @@ struct MarkerSources {
 // sent on. Times are saturated.
 std::optional<RetryMarker> ReadMarker(const MarkerSources& sources);
 
+// `owner` as it can travel: cut and cleaned as above.
+std::string PrintableOwner(std::string_view owner);
+
 }  // namespace retry_guard
 
 #endif  // RETRY_GUARD_POLICY_MARKER_H_
