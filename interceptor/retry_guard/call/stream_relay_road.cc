@@ -252,8 +252,19 @@ class StreamRelayRoad final
   }
 
   bool AttemptIsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return has_status_ && headers_ != Headers::kAwaited && !reading_ &&
-           under_way_ == UnderWay::kNothing;
+    const bool idle = has_status_ && headers_ != Headers::kAwaited &&
+                      !reading_ && under_way_ == UnderWay::kNothing;
+    // A server's status comes after its messages, but an interceptor after ours
+    // may answer with both at any time: the application reads to the end.
+    return idle && (dropped_ || !committed_ || message_ == Message::kNone ||
+                    WantsStatus());
+  }
+
+  bool WantsStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    for (const Receiving& receiving : receiving_) {
+      if (receiving.wants.status) return true;
+    }
+    return false;
   }
 
   // A batch of the application's whose write is done, or will never be.
