@@ -377,8 +377,9 @@ CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
       terms_.core_retries = channel_->CoreRetries(method_->name());
     } else {
       ReadPolicy();
-      if (const auto& timeout = terms_.policy->timeout)
+      if (const auto& timeout = terms_.policy->timeout) {
         TightenDeadline(*timeout);
+      }
       owner_ = !forbidden_.has_value() &&
                OwnsRetries(terms_, guard.retries_enabled());
     }

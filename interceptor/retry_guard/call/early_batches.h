@@ -80,7 +80,7 @@ class EarlyBatches : public std::enable_shared_from_this<EarlyBatches> {
       MutexLock lock(mu_);
       released_ = true;
     }
-    for (const Batch batch : Take()) batch->Proceed();
+    for (auto* const batch : Take()) batch->Proceed();
   }
 
   const std::shared_ptr<Clock> clock_;

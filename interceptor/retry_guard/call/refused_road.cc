@@ -37,7 +37,7 @@ class RefusedRoad final : public Road,
   void OnCancel() override {}
 
  private:
-  void FailWrite(InterceptorBatchMethods* batch) {
+  void FailWrite(InterceptorBatchMethods* batch) const {
     if (is_stream_ && batch->QueryInterceptionHookPoint(
                           InterceptionHookPoints::PRE_SEND_MESSAGE)) {
       batch->FailHijackedSendMessage();

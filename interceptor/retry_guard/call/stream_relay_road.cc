@@ -1,5 +1,6 @@
 #include "retry_guard/call/stream_relay_road.h"
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -261,10 +262,9 @@ class StreamRelayRoad final
   }
 
   bool WantsStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    for (const Receiving& receiving : receiving_) {
-      if (receiving.wants.status) return true;
-    }
-    return false;
+    return std::any_of(
+        receiving_.begin(), receiving_.end(),
+        [](const Receiving& receiving) { return receiving.wants.status; });
   }
 
   // A batch of the application's whose write is done, or will never be.
