@@ -264,6 +264,18 @@ TEST_P(ProxyRestartTest, RollingRestartsFailNoCallThatMayBeRepeated) {
   EXPECT_THAT(DuplicatesUntilNow(), IsEmpty());
 }
 
+TEST_P(ProxyRestartTest, AReloadOfTheProxyFailsNoCallThatMayBeRepeated) {
+  ExpectProgress();
+  for (int round = 0; round < kRounds; ++round) {
+    const std::vector<pid_t> old = proxy_->Reload();
+    ExpectProgress();
+    EXPECT_TRUE(Proxy::AwaitEnd(old));
+  }
+  EXPECT_THAT(Failures(repeatable_->Stop()), IsEmpty());
+  once_->Stop();
+  EXPECT_THAT(DuplicatesUntilNow(), IsEmpty());
+}
+
 // HAProxy then says of calls that were executed that it has refused them.
 TEST_P(ProxyRestartTest, AKilledBackendMakesNothingRunTwiceThatMustNot) {
   ExpectProgress();
