@@ -9,6 +9,7 @@ build_packages=(
   libabsl-dev rapidjson-dev libsqlite3-dev
 )
 test_packages=(libgtest-dev libgmock-dev)
+proxy_packages=(nginx-light haproxy nghttp2-proxy)
 fuzz_packages=(clang libclang-rt-14-dev)
 
 say() { printf '== %s\n' "$*" >&2; }
@@ -39,6 +40,19 @@ install_missing() {
   "${as_root[@]}" apt-get update -q </dev/null
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
+}
+
+# Node.js, wherever it is from, and what the peers in tests/interop/node need.
+install_node_peers() {
+  local missing=() peers=$root/tests/interop/node
+  command -v node >/dev/null || missing+=(nodejs)
+  command -v npm >/dev/null || missing+=(npm)
+  ((${#missing[@]} == 0)) || install_missing "${missing[@]}"
+  # npm leaves a lock file of its own there, last of all.
+  [[ ! $peers/node_modules/.package-lock.json -nt $peers/package-lock.json ]] ||
+    return 0
+  say "installing the packages of tests/interop/node"
+  (cd "$peers" && npm ci)
 }
 
 # configure PRESET [CMAKE-OPTION...]

@@ -1,0 +1,294 @@
+// Real proxies between our client and real backends: what they answer when they
+// have nobody to pass a call to, and what survives restarts and kills.
+
+#include "tests/interop/proxy.h"
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "retry_guard/channel.h"
+#include "tests/end2end/fixture.h"
+#include "tests/interop/backend.h"
+#include "tests/interop/load.h"
+
+namespace retry_guard::interop {
+namespace {
+
+using end2end::Policy;
+using end2end::Style;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Le;
+using testing::RecordedDecision;
+using testing::RetriesAfter;
+using testing::Returns;
+using testing::Succeeds;
+
+constexpr char kSafe[] = R"("idempotency": "IDEMPOTENT")";
+constexpr char kUnsafe[] = R"("idempotency": "NON_IDEMPOTENT")";
+// As what a call sees a backend restart: gRPC's server cancels what comes in
+// while it shuts down, and HAProxy breaks streams off. UNAVAILABLE alone is not
+// enough.
+constexpr char kCodesOfARestart[] =
+    R"("UNAVAILABLE", "CANCELLED", "UNKNOWN", "INTERNAL")";
+constexpr int kRounds = 5;
+// How many calls are made before the next thing happens.
+constexpr int kSomeCalls = 40;
+
+std::string Program(ProxyKind kind) {
+  switch (kind) {
+    case ProxyKind::kNginx:
+      return "nginx";
+    case ProxyKind::kHaproxy:
+      return "haproxy";
+    case ProxyKind::kNghttpx:
+      return "nghttpx";
+  }
+  return "?";
+}
+
+class ProxyTest : public ::testing::TestWithParam<ProxyKind> {
+ protected:
+  void SetUp() override {
+    if (!FindProgram(Program(GetParam())).has_value()) {
+      GTEST_SKIP() << Program(GetParam())
+                   << " is missing; ./tests/run --interop installs it";
+    }
+  }
+
+  // With a guard of its own.
+  std::shared_ptr<grpc::Channel> Channel(const Proxy& proxy,
+                                         const std::string& config) {
+    InterceptorOptions options;
+    options.service_config_json = config;
+    options.observers = {seen_};
+    auto channel = CreateChannel(proxy.address(),
+                                 grpc::InsecureChannelCredentials(), options);
+    EXPECT_TRUE(channel.ok()) << channel.status();
+    return *channel;
+  }
+
+  std::vector<RecordedDecision> DecisionsAbout(const Proxy& proxy,
+                                               const std::string& config) {
+    seen_->Clear();
+    grpc::ClientContext context;
+    end2end::Call(Style::kSync, Channel(proxy, config), &context);
+    return seen_->decisions();
+  }
+
+  const std::shared_ptr<testing::RecordingObserver> seen_ =
+      std::make_shared<testing::RecordingObserver>();
+};
+INSTANTIATE_TEST_SUITE_P(Proxies, ProxyTest,
+                         ::testing::Values(ProxyKind::kNginx,
+                                           ProxyKind::kHaproxy,
+                                           ProxyKind::kNghttpx),
+                         [](const auto& info) {
+                           return ProxyName(info.param);
+                         });
+
+auto RetriesAtOurOwnPace() { return RetriesAfter(Le(absl::Milliseconds(1))); }
+auto Saying(const std::string& text) {
+  return Field("message", &RecordedDecision::message, HasSubstr(text));
+}
+
+TEST_P(ProxyTest, ABackendThatIsDownIsRetriedAtOurOwnPaceIfThatIsSafe) {
+  const Backend backend;
+  const Proxy proxy({GetParam(), {backend.address()}});
+  const char* const error =
+      GetParam() == ProxyKind::kHaproxy ? "status: 503" : "status: 502";
+  EXPECT_THAT(DecisionsAbout(proxy, Policy(3)),
+              AllOf(ElementsAre(RetriesAtOurOwnPace(), RetriesAtOurOwnPace(),
+                                Returns(Reason::kAttemptsExhausted)),
+                    Each(Saying(error))));
+  EXPECT_THAT(DecisionsAbout(proxy, Policy(3).Guard(kUnsafe)),
+              ElementsAre(Returns(Reason::kNotIdempotent)));
+}
+
+// nghttpx knows no rate limit.
+TEST_P(ProxyTest, ARateLimitIsRetriedAtOurOwnPace) {
+  ProxySetup setup = {GetParam(), {}};
+  Backend backend;
+  backend.Start();
+  setup.backends = {backend.address()};
+  switch (GetParam()) {
+    case ProxyKind::kNginx:
+      setup.location =
+          "limit_req zone=once; limit_req_status 429; "
+          "add_header retry-after 3600 always; grpc_pass grpc://backends;";
+      break;
+    case ProxyKind::kHaproxy:
+      setup.extra =
+          "  acl more sc0_http_req_cnt(calls) gt 1\n"
+          "  stick-table type ip size 1k expire 1h store http_req_cnt\n"
+          "  http-request track-sc0 src\n"
+          "  http-request deny deny_status 429 hdr retry-after 3600 if more\n";
+      break;
+    case ProxyKind::kNghttpx:
+      GTEST_SKIP();
+  }
+  const Proxy proxy(setup);
+  EXPECT_THAT(DecisionsAbout(proxy, Policy(2)), ElementsAre(Succeeds()));
+  EXPECT_THAT(DecisionsAbout(proxy, Policy(2)),
+              AllOf(ElementsAre(RetriesAtOurOwnPace(),
+                                Returns(Reason::kAttemptsExhausted)),
+                    Each(Saying("status: 429"))));
+}
+
+// What the README tells their owners to do. nghttpx cannot be taught it.
+TEST_P(ProxyTest, RetryAfterIsHeardFromAProxyThatAnswersLikeGrpc) {
+  const Backend backend;
+  ProxySetup setup = {GetParam(), {backend.address()}};
+  switch (GetParam()) {
+    case ProxyKind::kNginx:
+      setup.extra =
+          "error_page 502 = @down; location @down { "
+          "default_type application/grpc; add_header grpc-status 14 always; "
+          "add_header retry-after 3600 always; return 204; }";
+      break;
+    case ProxyKind::kHaproxy:
+      setup.extra =
+          "  http-request return status 200 content-type application/grpc "
+          "hdr grpc-status 14 hdr retry-after 3600\n";
+      break;
+    case ProxyKind::kNghttpx:
+      GTEST_SKIP();
+  }
+  const Proxy proxy(setup);
+  EXPECT_THAT(DecisionsAbout(proxy, Policy(3)),
+              ElementsAre(Returns(Reason::kServerSaidStop,
+                                  absl::StatusCode::kUnavailable)));
+}
+
+TEST_P(ProxyTest, ABackendKilledMidCallIsNotAskedAgainIfItMustNotRunTwice) {
+  Backend backend;
+  backend.Start();
+  const Proxy proxy({GetParam(), {backend.address()}});
+  const auto channel = Channel(proxy, Policy(3).Guard(kUnsafe));
+  grpc::ClientContext context;
+  end2end::StartedCall call(Style::kReactor, channel, &context, "once/60000");
+  ASSERT_TRUE(backend.AwaitExecution("once"));
+  backend.Kill();
+  backend.Start();
+  EXPECT_FALSE(call.Await().ok());
+  EXPECT_EQ(seen_->decisions().size(), 1u);
+  EXPECT_EQ(backend.executions().at("once"), 1);
+}
+
+std::vector<std::string> Failures(
+    const std::map<std::string, grpc::Status>& results) {
+  std::vector<std::string> failures;
+  for (const auto& [id, status] : results) {
+    if (status.ok()) continue;
+    failures.push_back(id + ": " + std::to_string(status.error_code()) + " " +
+                       status.error_message());
+  }
+  return failures;
+}
+
+// Of calls that must run once at most.
+std::vector<std::string> Duplicates(const Executions& executions) {
+  std::vector<std::string> duplicates;
+  for (const auto& [id, count] : executions) {
+    if (absl::StartsWith(id, "Unary-") && count > 1) duplicates.push_back(id);
+  }
+  return duplicates;
+}
+
+// Two backends, and users of both kinds of calls, each with a channel of its
+// own.
+class ProxyRestartTest : public ProxyTest {
+ protected:
+  void SetUp() override {
+    ProxyTest::SetUp();
+    if (IsSkipped()) return;
+    for (Backend& backend : backends_) backend.Start();
+    proxy_.emplace(ProxySetup{
+        GetParam(), {backends_[0].address(), backends_[1].address()}});
+    repeatable_.emplace(
+        Channel(*proxy_,
+                Policy(5).Backoff("0.2s").Codes(kCodesOfARestart).Guard(kSafe)),
+        "Idempotent");
+    once_.emplace(
+        Channel(
+            *proxy_,
+            Policy(5).Backoff("0.2s").Codes(kCodesOfARestart).Guard(kUnsafe)),
+        "Unary");
+  }
+
+  void ExpectProgress() {
+    EXPECT_TRUE(repeatable_->AwaitCalls(kSomeCalls));
+    EXPECT_TRUE(once_->AwaitCalls(kSomeCalls));
+  }
+
+  std::vector<std::string> DuplicatesUntilNow() const {
+    return Duplicates(
+        Sum(backends_[0].executions(), backends_[1].executions()));
+  }
+
+  std::array<Backend, 2> backends_;
+  std::optional<Proxy> proxy_;
+  std::optional<Load> repeatable_;
+  std::optional<Load> once_;
+};
+INSTANTIATE_TEST_SUITE_P(Proxies, ProxyRestartTest,
+                         ::testing::Values(ProxyKind::kNginx,
+                                           ProxyKind::kHaproxy,
+                                           ProxyKind::kNghttpx),
+                         [](const auto& info) {
+                           return ProxyName(info.param);
+                         });
+
+TEST_P(ProxyRestartTest, RollingRestartsFailNoCallThatMayBeRepeated) {
+  ExpectProgress();
+  for (int round = 0; round < kRounds; ++round) {
+    for (Backend& backend : backends_) {
+      backend.Stop();
+      ExpectProgress();
+      backend.Start();
+      // The proxy has found it.
+      ASSERT_TRUE(backend.AwaitAnyExecution());
+    }
+  }
+  EXPECT_THAT(Failures(repeatable_->Stop()), IsEmpty());
+  once_->Stop();
+  EXPECT_THAT(DuplicatesUntilNow(), IsEmpty());
+}
+
+TEST_P(ProxyRestartTest, AReloadOfTheProxyFailsNoCallThatMayBeRepeated) {
+  ExpectProgress();
+  for (int round = 0; round < kRounds; ++round) {
+    const std::vector<pid_t> old = proxy_->Reload();
+    ExpectProgress();
+    EXPECT_TRUE(Proxy::AwaitEnd(old));
+  }
+  EXPECT_THAT(Failures(repeatable_->Stop()), IsEmpty());
+  once_->Stop();
+  EXPECT_THAT(DuplicatesUntilNow(), IsEmpty());
+}
+
+// HAProxy then says of calls that were executed that it has refused them.
+TEST_P(ProxyRestartTest, AKilledBackendMakesNothingRunTwiceThatMustNot) {
+  ExpectProgress();
+  for (Backend& backend : backends_) {
+    backend.Kill();
+    ExpectProgress();
+    backend.Start();
+    ASSERT_TRUE(backend.AwaitAnyExecution());
+  }
+  repeatable_->Stop();
+  once_->Stop();
+  EXPECT_THAT(DuplicatesUntilNow(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace retry_guard::interop
