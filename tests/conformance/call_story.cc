@@ -236,7 +236,9 @@ class StoryReader {
     attempt->reply.messages = static_cast<int>(messages.size());
   }
 
-  void Streams() { report_.NotApplicable("the replay drives unary calls alone"); }
+  void Streams() {
+    report_.NotApplicable("the replay drives unary calls alone");
+  }
 
   // grpc-node's server: succeeds when the header says so.
   void ReadInput(const Fields& input) {
