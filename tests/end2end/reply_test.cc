@@ -149,7 +149,7 @@ TEST(UnknownReplyTest, AReusedByteBufferPassesThroughWithoutRetries) {
 TEST(UnknownReplyTest, IsHeldToTheConfigsTimeout) {
   ScriptedServer server({Hold()});
   InterceptorOptions options;
-  options.service_config_json = Policy(4).Method("\"timeout\": \"0.1s\"");
+  options.service_config_json = Policy(4).Method("\"timeout\": \"1s\"");
   const auto channel = CreateChannel(
       server.address(), grpc::InsecureChannelCredentials(), options);
   ASSERT_TRUE(channel.ok());
