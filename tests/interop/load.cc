@@ -17,10 +17,10 @@ constexpr int kMaxCallsPerUser = 20'000;
 
 }  // namespace
 
-Load::Load(std::shared_ptr<grpc::Channel> channel, std::string method)
+Load::Load(std::shared_ptr<grpc::Channel> channel, std::string method,
+           const std::vector<Style>& styles)
     : channel_(std::move(channel)), method_(std::move(method)) {
-  for (const Style style :
-       {Style::kSync, Style::kCallback, Style::kReactor, Style::kQueue}) {
+  for (const Style style : styles) {
     users_.emplace_back([this, style] { BeUser(style); });
   }
 }

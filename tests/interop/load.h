@@ -1,4 +1,4 @@
-// Users that call all the time, in every style, until they are told to stop.
+// Users that call all the time until they are told to stop.
 
 #ifndef RETRY_GUARD_TESTS_INTEROP_LOAD_H_
 #define RETRY_GUARD_TESTS_INTEROP_LOAD_H_
@@ -20,8 +20,9 @@ namespace retry_guard::interop {
 
 class Load {
  public:
-  // Each user has a style, and each call an id of its own.
-  Load(std::shared_ptr<grpc::Channel> channel, std::string method);
+  // A user for each style. Each call has an id of its own.
+  Load(std::shared_ptr<grpc::Channel> channel, std::string method,
+       const std::vector<end2end::Style>& styles);
   ~Load();
 
   // Blocks until so many more calls have ended; false after a while.

@@ -225,4 +225,13 @@ bool Proxy::AwaitEnd(const std::vector<pid_t>& workers) {
   });
 }
 
+void Proxy::Kill() { process_.reset(); }
+
+void Proxy::Start() {
+  if (TryStart()) return;
+  std::fprintf(stderr, "%s does not start again\n",
+               ProxyName(setup_.kind).c_str());
+  std::abort();
+}
+
 }  // namespace retry_guard::interop

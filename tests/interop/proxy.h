@@ -44,6 +44,11 @@ class Proxy {
   // Blocks until these workers have ended; false after a while.
   static bool AwaitEnd(const std::vector<pid_t>& workers);
 
+  // kill -9, workers and all.
+  void Kill();
+  // After Kill: at the same address.
+  void Start();
+
  private:
   bool TryStart();
   std::string Configure() const;
