@@ -63,7 +63,8 @@ http {
 }
 )";
 
-// Without retries and redispatch of its own.
+// Without retries and redispatch of its own. A backend that is slow to answer a
+// check, as all are on a busy machine, is not down.
 constexpr char kHaproxy[] = R"(
 global
   stats socket abns@retry_guard_$port level admin expose-fd listeners
@@ -72,6 +73,7 @@ defaults
   mode http
   retries 0
   timeout connect 2s
+  timeout check 2s
   timeout client 60s
   timeout server 60s
   default-server proto h2 check inter 100ms fall 1 rise 1
