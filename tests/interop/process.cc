@@ -16,12 +16,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
+#include "tests/interop/await.h"
 
 namespace retry_guard::interop {
 namespace {
-
-constexpr absl::Duration kPollInterval = absl::Milliseconds(2);
 
 [[noreturn]] void Die(const std::string& what, int error) {
   std::fprintf(stderr, "%s: %s\n", what.c_str(), std::strerror(error));
@@ -161,11 +159,7 @@ bool Process::running() {
 }
 
 bool Process::AwaitEnd(absl::Duration timeout) {
-  const absl::Time until = absl::Now() + timeout;
-  while (running()) {
-    if (absl::Now() > until) return false;
-    absl::SleepFor(kPollInterval);
-  }
+  if (!Await([this] { return !running(); }, timeout)) return false;
   if (reader_.joinable()) reader_.join();
   return true;
 }

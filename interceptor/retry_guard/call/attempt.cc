@@ -2,8 +2,6 @@
 
 #include <grpcpp/support/client_callback.h>
 
-#include "retry_guard/call/grpc_access.h"
-
 namespace retry_guard::internal {
 namespace {
 

@@ -10,6 +10,8 @@
 #include <grpcpp/impl/rpc_method.h>
 #include <grpcpp/support/status.h>
 
+#include "retry_guard/call/grpc_access.h"
+
 namespace retry_guard::internal {
 
 // Whose calls are being created on this thread right now, for the factory to
@@ -36,8 +38,8 @@ struct AttemptTarget {
   const grpc::internal::RpcMethod* method = nullptr;
 };
 
-// What all kinds of attempts have. Thread-compatible, except for the two ways
-// to cancel, which may come from any thread.
+// What all kinds of attempts have. Thread-compatible, except for Cancel, which
+// may come from any thread at any time.
 class Attempt {
  public:
   virtual ~Attempt() = default;
@@ -58,6 +60,13 @@ class Attempt {
 
   grpc::internal::Call CreateCall(const AttemptTarget& target,
                                   grpc::CompletionQueue* cq);
+
+  // What the context says is sent, as the start of the call.
+  template <typename Ops>
+  void AddHeaders(Ops* ops) {
+    ops->SendInitialMetadata(GrpcAccess::SendMetadata(&context_),
+                             GrpcAccess::MetadataFlags(context_));
+  }
 
   // The response headers that were received are all that there is: the server
   // answered with trailers only. Once the headers have been received.

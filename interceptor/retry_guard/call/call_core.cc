@@ -66,7 +66,14 @@ CallCore::CallCore(std::shared_ptr<ChannelState> channel,
 
 CallCore::~CallCore() {
   if (parent_ != nullptr) grpc_call_unref(parent_);
-  if (token_.has_value()) channel_->guard().budget().GiveBack(*token_);
+  GiveTokenBack();
+}
+
+// Of a retry that is not sent after all.
+void CallCore::GiveTokenBack() {
+  if (!token_.has_value()) return;
+  channel_->guard().budget().GiveBack(*token_);
+  token_.reset();
 }
 
 void CallCore::Begin(SendMetadata* metadata) {
@@ -84,17 +91,13 @@ void CallCore::Begin(SendMetadata* metadata) {
   InheritMarker();
   marked_ = metadata_->find(kRetryOwner) != metadata_->end();
   has_key_ = metadata_->find(kIdempotencyKey) != metadata_->end();
-  ReadPolicy();
-  const MethodPolicy& policy = *terms_.policy;
   terms_.deadline = started_ + TimeUntil(raw_deadline_);
-  if (policy.timeout.has_value()) TightenDeadline(*policy.timeout);
   if (inbound_ != nullptr) TightenDeadline(TimeUntil(inbound_->deadline()));
-  if (policy.idempotency_key && !has_key_ && !forbidden_.has_value()) {
+  ReadPolicy();
+  if (terms_.policy->idempotency_key && !has_key_ && !forbidden_.has_value()) {
     new_key_ = channel_->random().Uuid();
     ReadPolicy();  // makes the call safe to repeat
   }
-  owner_ = !forbidden_.has_value() &&
-           OwnsRetries(terms_, channel_->guard().retries_enabled());
 }
 
 // A call made through ClientContext::FromServerContext has its parent, but not
@@ -150,6 +153,9 @@ void CallCore::ReadPolicy() {
   terms_.repeat =
       ClassifyRepeat(policy, method_->types().idempotent(), terms_.key_travels);
   terms_.core_retries = channel_->CoreRetries(method_->name());
+  if (policy.timeout.has_value()) TightenDeadline(*policy.timeout);
+  owner_ = !forbidden_.has_value() &&
+           OwnsRetries(terms_, channel_->guard().retries_enabled());
 }
 
 CircuitBreaker& CallCore::breaker() {
@@ -222,10 +228,7 @@ std::optional<CallCore::Refusal> CallCore::AskPermission(bool is_retry,
 
 KeptAnswer CallCore::AnswerRefusal(const Refusal& refusal, bool is_retry,
                                    absl::Time now) {
-  if (token_.has_value()) {
-    channel_->guard().budget().GiveBack(*token_);
-    token_.reset();
-  }
+  GiveTokenBack();
   KeptAnswer answer;
   if (refusal.reason == Reason::kCallerCancelled) {
     answer.status = grpc::Status(grpc::StatusCode::CANCELLED, "CANCELLED");
@@ -333,8 +336,7 @@ void CallCore::ServerAnswers() {
 
 void CallCore::Abandon() {
   permit_ = CircuitBreaker::Permit();
-  if (token_.has_value()) channel_->guard().budget().GiveBack(*token_);
-  token_.reset();
+  GiveTokenBack();
   channel_->guard().counters().CountRefusal(Reason::kCallerCancelled);
   if (!channel_->observed()) return;
   Decision decision;
@@ -377,11 +379,6 @@ CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
       terms_.core_retries = channel_->CoreRetries(method_->name());
     } else {
       ReadPolicy();
-      if (const auto& timeout = terms_.policy->timeout) {
-        TightenDeadline(*timeout);
-      }
-      owner_ = !forbidden_.has_value() &&
-               OwnsRetries(terms_, guard.retries_enabled());
     }
   }
   std::string peer;

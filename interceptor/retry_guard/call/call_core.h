@@ -147,6 +147,7 @@ class CallCore {
     absl::Duration breaker_retry_after = absl::ZeroDuration();
   };
 
+  void GiveTokenBack();
   void InheritMarker();
   void TightenDeadline(absl::Duration timeout);
   void AdviseInbound(Reason reason, absl::StatusCode code,

@@ -90,6 +90,11 @@ std::unique_ptr<google::protobuf::Message> MethodTypes::NewReply() const {
   return std::unique_ptr<google::protobuf::Message>(response_->New());
 }
 
+grpc::Status UndecodableReply() {
+  return {grpc::StatusCode::INTERNAL,
+          "retry_guard: the reply could not be decoded"};
+}
+
 Reply ScratchReply::Use(const MethodTypes& types) {
   used_ = true;
   message_ = types.NewReply();

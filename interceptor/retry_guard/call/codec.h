@@ -5,6 +5,7 @@
 
 #include <google/protobuf/message.h>
 #include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
 
 #include <memory>
 #include <string_view>
@@ -57,6 +58,9 @@ class MethodTypes {
   const google::protobuf::Message* response_ = nullptr;
   bool idempotent_ = false;
 };
+
+// The status of a call whose one reply could not be decoded.
+grpc::Status UndecodableReply();
 
 // A reply object of our own, for a call that receives its reply before it is
 // known where the application wants it.

@@ -34,10 +34,7 @@ class InlineRoad final : public Road {
     batch->Proceed();
   }
 
-  void OnCancel() override {
-    core_->SetCancelled();
-    interruption_->Cancel();
-  }
+  void OnCancel() override { interruption_->Cancel(); }
 
  private:
   void TakeRequest(InterceptorBatchMethods* batch) {
@@ -63,7 +60,7 @@ class InlineRoad final : public Road {
     for (;;) {
       auto attempt = UnaryAttempt::Create(plan_.reply.kind);
       core_->FillContext(&attempt->context());
-      if (!interruption_->BeginAttempt(attempt)) attempt->Cancel();
+      interruption_->BeginAttempt(attempt);
       attempt->RunBlocking(plan_);
       const CallCore::Next next =
           core_->AfterAttempt({attempt->status(), attempt->context()});
@@ -85,22 +82,13 @@ class InlineRoad final : public Road {
   void Wait(absl::Time until) {
     const auto over = std::make_shared<absl::Notification>();
     const uint64_t wait = interruption_->BeginWait();
-    const std::shared_ptr<ParentWatch> watch = WatchParent();
+    const std::shared_ptr<ParentWatch> watch =
+        ParentWatch::Start(core_, interruption_, *plan_.target.method);
     interruption_->SetTimer(
         wait, core_->channel().clock().StartTimer(
                   until, [over](bool /*fired*/) { over->Notify(); }));
     over->WaitForNotification();
     if (watch != nullptr) watch->Stop();
-  }
-
-  std::shared_ptr<ParentWatch> WatchParent() {
-    // The watch may ring a little after it was stopped, when this road is gone.
-    return ParentWatch::Start(
-        *core_->caller(), core_->rpc_channel(), *plan_.target.method,
-        [core = core_, interruption = interruption_](grpc::StatusCode code) {
-          core->SetParentEnded(code);
-          interruption->EndWait();
-        });
   }
 
   const std::shared_ptr<CallCore> core_;

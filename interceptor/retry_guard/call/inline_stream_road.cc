@@ -17,7 +17,6 @@
 namespace retry_guard::internal {
 namespace {
 
-using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 
 // For a stream of the blocking API: each operation of the application is one of
@@ -39,7 +38,7 @@ class InlineStreamRoad final
     below_ = batch->GetInterceptedChannel();
     target_ = core_->TargetBelow(below_.get());
     core_->FillContext(&attempt_->context());
-    if (!interruption_->BeginAttempt(attempt_)) attempt_->Cancel();
+    interruption_->BeginAttempt(attempt_);
     const StreamWrite write = WriteOf(batch);
     const bool ok = attempt_->Start(target_, write.empty() ? nullptr : &write);
     if (!write.empty()) {
@@ -65,10 +64,7 @@ class InlineStreamRoad final
     }
   }
 
-  void OnCancel() override {
-    core_->SetCancelled();
-    interruption_->Cancel();
-  }
+  void OnCancel() override { interruption_->Cancel(); }
 
   // Blocking calls are over when the application drops the stream.
   void OnDropped() override {
@@ -129,10 +125,7 @@ class InlineStreamRoad final
       Conclude(/*finishes=*/false);
     }
     if (Relay(batch)) return;
-    if (batch->QueryInterceptionHookPoint(
-            InterceptionHookPoints::PRE_SEND_MESSAGE)) {
-      batch->FailHijackedSendMessage();
-    }
+    FailWrite(batch);
     batch->Proceed();
   }
 

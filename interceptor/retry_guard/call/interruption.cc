@@ -4,15 +4,19 @@
 
 namespace retry_guard::internal {
 
-bool Interruption::BeginAttempt(std::shared_ptr<Attempt> attempt) {
+void Interruption::BeginAttempt(const std::shared_ptr<Attempt>& attempt) {
   std::shared_ptr<Attempt> before;  // dies after the lock is released
-  MutexLock lock(mu_);
-  ++number_;
-  timer_ = nullptr;
-  before = std::exchange(attempt_, nullptr);
-  if (cancelled_) return false;
-  attempt_ = std::move(attempt);
-  return true;
+  {
+    MutexLock lock(mu_);
+    ++number_;
+    timer_ = nullptr;
+    before = std::exchange(attempt_, nullptr);
+    if (!cancelled_) {
+      attempt_ = attempt;
+      return;
+    }
+  }
+  attempt->Cancel();
 }
 
 uint64_t Interruption::BeginWait() {

@@ -22,9 +22,9 @@ namespace retry_guard::internal {
 // cancellation would go to the dead.
 class Interruption {
  public:
-  // The call's next attempt is about to start. False: the call was cancelled,
-  // do not start it.
-  bool BeginAttempt(std::shared_ptr<Attempt> attempt);
+  // The call's next attempt is about to start. If the call was cancelled, so is
+  // the attempt: it ends as soon as it starts.
+  void BeginAttempt(const std::shared_ptr<Attempt>& attempt);
 
   // A wait is about to start; its number.
   uint64_t BeginWait();

@@ -46,7 +46,7 @@ class ObservedRoad final : public Road {
   }
 
   // The call cancels itself.
-  void OnCancel() override { core_->SetCancelled(); }
+  void OnCancel() override {}
 
  private:
   // The call was made with the deadline of its context; a tighter one, of the

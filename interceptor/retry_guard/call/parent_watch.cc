@@ -13,16 +13,18 @@ namespace {
 
 class UnsentCall final : public ParentWatch {
  public:
-  explicit UnsentCall(OnEnd on_end) : on_end_(std::move(on_end)) {}
+  UnsentCall(std::shared_ptr<CallCore> core,
+             std::shared_ptr<Interruption> interruption)
+      : core_(std::move(core)), interruption_(std::move(interruption)) {}
 
-  void Start(const grpc::ClientContext& caller, grpc::ChannelInterface* channel,
-             const grpc::internal::RpcMethod& method, grpc::CompletionQueue* cq,
+  void Start(const grpc::internal::RpcMethod& method, grpc::CompletionQueue* cq,
              std::shared_ptr<UnsentCall> self) {
     self_ = std::move(self);
+    const grpc::ClientContext& caller = *core_->caller();
     GrpcAccess::CopySettings(caller, &context_);
     context_.set_deadline(caller.raw_deadline());
     grpc::internal::Call call =
-        GrpcAccess::CreateBareCall(channel, method, &context_, cq);
+        GrpcAccess::CreateBareCall(core_->rpc_channel(), method, &context_, cq);
     // The watch may end after the caller's call, on a thread of the channel's
     // own queue, and must not be the last to let go of the channel there.
     GrpcAccess::ReleaseChannel(&context_);
@@ -41,14 +43,14 @@ class UnsentCall final : public ParentWatch {
  private:
   void Ended() {
     const std::shared_ptr<UnsentCall> self = std::move(self_);
-    if (!stopped_.load(std::memory_order_acquire)) {
-      on_end_(status_.error_code());
-    }
-    on_end_ = nullptr;
+    if (stopped_.load(std::memory_order_acquire)) return;
+    core_->SetParentEnded(status_.error_code());
+    interruption_->EndWait();
   }
 
+  const std::shared_ptr<CallCore> core_;
+  const std::shared_ptr<Interruption> interruption_;
   std::shared_ptr<UnsentCall> self_;
-  OnEnd on_end_;
   std::atomic<bool> stopped_{false};
   grpc::ClientContext context_;
   grpc::Status status_;
@@ -59,13 +61,14 @@ class UnsentCall final : public ParentWatch {
 }  // namespace
 
 std::shared_ptr<ParentWatch> ParentWatch::Start(
-    const grpc::ClientContext& caller, grpc::ChannelInterface* channel,
-    const grpc::internal::RpcMethod& method, OnEnd on_end) {
-  if (GrpcAccess::Parent(caller) == nullptr) return nullptr;
-  grpc::CompletionQueue* const cq = GrpcAccess::CallbackCq(channel);
+    std::shared_ptr<CallCore> core, std::shared_ptr<Interruption> interruption,
+    const grpc::internal::RpcMethod& method) {
+  if (GrpcAccess::Parent(*core->caller()) == nullptr) return nullptr;
+  grpc::CompletionQueue* const cq = GrpcAccess::CallbackCq(core->rpc_channel());
   if (cq == nullptr) return nullptr;
-  auto watch = std::make_shared<UnsentCall>(std::move(on_end));
-  watch->Start(caller, channel, method, cq, watch);
+  auto watch =
+      std::make_shared<UnsentCall>(std::move(core), std::move(interruption));
+  watch->Start(method, cq, watch);
   return watch;
 }
 

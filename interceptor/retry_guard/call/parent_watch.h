@@ -9,29 +9,28 @@
 #ifndef RETRY_GUARD_CALL_PARENT_WATCH_H_
 #define RETRY_GUARD_CALL_PARENT_WATCH_H_
 
-#include <grpcpp/client_context.h>
-#include <grpcpp/impl/channel_interface.h>
 #include <grpcpp/impl/rpc_method.h>
 
 #include <memory>
 
-#include "absl/functional/any_invocable.h"
+#include "retry_guard/call/call_core.h"
+#include "retry_guard/call/interruption.h"
 
 namespace retry_guard::internal {
 
-// Runs `on_end` at most once, on a thread of gRPC's, with the status that the
-// parent's end gave the watch: CANCELLED, or DEADLINE_EXCEEDED. Not after Stop
-// has returned... unless it was running already: Stop does not wait.
+// Tells `core` how the parent has ended (CANCELLED, or DEADLINE_EXCEEDED) and
+// cuts the wait short, at most once, on a thread of gRPC's. Not after Stop has
+// returned... unless it was at it already: Stop does not wait, so the watch may
+// outlive the call's road, and keeps what it needs.
 class ParentWatch {
  public:
-  using OnEnd = absl::AnyInvocable<void(grpc::StatusCode)>;
-
-  // Null if `caller` has no parent, or the channel has no completion queue for
-  // callbacks. `method` must outlive the watch's call, Stop or not: it belongs
-  // to the channel's state.
+  // Null if the caller has no parent, or the channel has no completion queue
+  // for callbacks. `method` must outlive the watch's call, Stop or not: it
+  // belongs to the channel's state.
   static std::shared_ptr<ParentWatch> Start(
-      const grpc::ClientContext& caller, grpc::ChannelInterface* channel,
-      const grpc::internal::RpcMethod& method, OnEnd on_end);
+      std::shared_ptr<CallCore> core,
+      std::shared_ptr<Interruption> interruption,
+      const grpc::internal::RpcMethod& method);
 
   virtual ~ParentWatch() = default;
 

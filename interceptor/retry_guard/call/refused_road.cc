@@ -3,11 +3,11 @@
 #include "retry_guard/call/delivery.h"
 #include "retry_guard/call/hijack_gate.h"
 #include "retry_guard/call/road.h"
+#include "retry_guard/call/stream_write.h"
 
 namespace retry_guard::internal {
 namespace {
 
-using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 
 // The answer is known before anything is sent.
@@ -20,12 +20,12 @@ class RefusedRoad final : public Road,
   void OnStart(InterceptorBatchMethods* batch) override {
     const auto self = shared_from_this();  // the call may end in here
     // Nothing that a stream writes arrives anywhere.
-    FailWrite(batch);
+    if (is_stream_) FailWrite(batch);
     gate_.Hijack(batch);
   }
 
   void OnBatch(InterceptorBatchMethods* batch) override {
-    FailWrite(batch);
+    if (is_stream_) FailWrite(batch);
     if (!BatchWants(batch).anything()) {
       gate_.Pass(batch);
       return;
@@ -37,13 +37,6 @@ class RefusedRoad final : public Road,
   void OnCancel() override {}
 
  private:
-  void FailWrite(InterceptorBatchMethods* batch) const {
-    if (is_stream_ && batch->QueryInterceptionHookPoint(
-                          InterceptionHookPoints::PRE_SEND_MESSAGE)) {
-      batch->FailHijackedSendMessage();
-    }
-  }
-
   const bool is_stream_;
   const Answer answer_;
   HijackGate gate_;

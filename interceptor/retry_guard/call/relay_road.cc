@@ -55,10 +55,7 @@ class RelayRoad final : public Road,
     Hold(batch);
   }
 
-  void OnCancel() override {
-    core_->SetCancelled();
-    interruption_->Cancel();
-  }
+  void OnCancel() override { interruption_->Cancel(); }
 
   void OnHeaders(UnaryAttempt& attempt) override {
     const auto self = shared_from_this();
@@ -121,7 +118,7 @@ class RelayRoad final : public Road,
   void StartAttempt() {
     attempt_ = UnaryAttempt::Create(plan_.reply.kind);
     core_->FillContext(&attempt_->context());
-    if (!interruption_->BeginAttempt(attempt_)) attempt_->Cancel();
+    interruption_->BeginAttempt(attempt_);
     // A copy: the attempt may end, and be replaced, before Start returns.
     const std::shared_ptr<UnaryAttempt> attempt = attempt_;
     attempt->Start(plan_, attempt, shared_from_this(), headers_commit_);
@@ -129,12 +126,7 @@ class RelayRoad final : public Road,
 
   void Wait(absl::Time until) {
     const uint64_t wait = interruption_->BeginWait();
-    watch_ = ParentWatch::Start(
-        *core_->caller(), core_->rpc_channel(), *plan_.target.method,
-        [core = core_, interruption = interruption_](grpc::StatusCode code) {
-          core->SetParentEnded(code);
-          interruption->EndWait();
-        });
+    watch_ = ParentWatch::Start(core_, interruption_, *plan_.target.method);
     const auto timer = core_->channel().clock().StartTimer(
         until,
         [self = shared_from_this()](bool /*fired*/) { self->WaitOver(); });

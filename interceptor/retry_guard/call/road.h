@@ -32,8 +32,9 @@ class Road {
   // sets it again for every batch that uses the operations of the start.
   virtual void OnBatch(grpc::experimental::InterceptorBatchMethods* batch) = 0;
 
-  // The caller cancels. On any thread, under the lock of the caller's context:
-  // touches nothing of that, runs nothing of the caller's.
+  // The caller cancels, and the call's core knows. On any thread, under the
+  // lock of the caller's context: touches nothing of that, runs nothing of the
+  // caller's.
   virtual void OnCancel() = 0;
 
   // The application is about to destroy the call's context; a stream may not

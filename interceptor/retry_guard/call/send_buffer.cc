@@ -17,11 +17,6 @@ int64_t SendBuffer::Add(StreamWrite write) {
   return first_ + static_cast<int64_t>(writes_.size()) - 1;
 }
 
-void SendBuffer::RemoveLast() {
-  bytes_ -= SizeOf(writes_.back());
-  writes_.pop_back();
-}
-
 std::optional<StreamWrite> SendBuffer::Next() {
   const int64_t offset = next_ - first_;
   if (offset >= static_cast<int64_t>(writes_.size())) return std::nullopt;

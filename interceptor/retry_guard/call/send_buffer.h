@@ -19,9 +19,6 @@ class SendBuffer {
   // Its number.
   int64_t Add(StreamWrite write);
 
-  // Takes back the one that was added last.
-  void RemoveLast();
-
   // The next one for this attempt to send, if there is one.
   std::optional<StreamWrite> Next();
 

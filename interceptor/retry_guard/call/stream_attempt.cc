@@ -11,7 +11,6 @@
 namespace retry_guard::internal {
 namespace {
 
-using google::protobuf::MessageLite;
 using grpc::internal::CallOpClientRecvStatus;
 using grpc::internal::CallOpClientSendClose;
 using grpc::internal::CallOpRecvInitialMetadata;
@@ -19,12 +18,6 @@ using grpc::internal::CallOpRecvMessage;
 using grpc::internal::CallOpSendInitialMetadata;
 using grpc::internal::CallOpSendMessage;
 using grpc::internal::CallOpSet;
-
-template <typename Ops>
-void AddHeaders(grpc::ClientContext* context, Ops* ops) {
-  ops->SendInitialMetadata(GrpcAccess::SendMetadata(context),
-                           GrpcAccess::MetadataFlags(*context));
-}
 
 template <typename Ops>
 void AddWrite(const StreamWrite& write, Ops* ops) {
@@ -46,7 +39,7 @@ void StreamAttempt::Start(const AttemptTarget& target,
   send_tag_.Attach(&send_, this, [](void* self, bool ok) {
     static_cast<StreamAttempt*>(self)->listener_->OnWritten(ok);
   });
-  AddHeaders(&context_, &send_);
+  AddHeaders(&send_);
   if (first != nullptr) AddWrite(*first, &send_);
   call_.PerformOps(&send_);
 
@@ -71,22 +64,22 @@ void StreamAttempt::Write(const StreamWrite& write) {
 
 void StreamAttempt::Read(const Reply& reply) {
   if (reply.kind == MessageKind::kProtobuf) {
-    read_tag_.Attach(&read_message_, this, [](void* self, bool ok) {
-      auto* const attempt = static_cast<StreamAttempt*>(self);
-      attempt->listener_->OnRead(ok, attempt->read_message_.got_message);
-    });
-    read_message_.RecvMessage(reply.message());
-    read_message_.AllowNoMessage();
-    call_.PerformOps(&read_message_);
+    ReadInto<&StreamAttempt::read_message_>(reply.message());
   } else {
-    read_tag_.Attach(&read_bytes_, this, [](void* self, bool ok) {
-      auto* const attempt = static_cast<StreamAttempt*>(self);
-      attempt->listener_->OnRead(ok, attempt->read_bytes_.got_message);
-    });
-    read_bytes_.RecvMessage(reply.bytes());
-    read_bytes_.AllowNoMessage();
-    call_.PerformOps(&read_bytes_);
+    ReadInto<&StreamAttempt::read_bytes_>(reply.bytes());
   }
+}
+
+template <auto kOps, typename R>
+void StreamAttempt::ReadInto(R* reply) {
+  ReadOps<R>& ops = this->*kOps;
+  read_tag_.Attach(&ops, this, [](void* self, bool ok) {
+    auto* const attempt = static_cast<StreamAttempt*>(self);
+    attempt->listener_->OnRead(ok, (attempt->*kOps).got_message);
+  });
+  ops.RecvMessage(reply);
+  ops.AllowNoMessage();
+  call_.PerformOps(&ops);
 }
 
 void StreamAttempt::TimeOut() {
@@ -101,7 +94,7 @@ bool BlockingStreamAttempt::Start(const AttemptTarget& target,
   call_ = CreateCall(target, queue_.get());
   CallOpSet<CallOpSendInitialMetadata, CallOpSendMessage, CallOpClientSendClose>
       ops;
-  AddHeaders(&context_, &ops);
+  AddHeaders(&ops);
   if (first != nullptr) AddWrite(*first, &ops);
   call_.PerformOps(&ops);
   return queue_.Pluck(&ops);

@@ -70,7 +70,9 @@ class StreamAttempt final : public Attempt {
   using StatusOps =
       grpc::internal::CallOpSet<grpc::internal::CallOpClientRecvStatus>;
 
-  void Send(const StreamWrite& write);
+  // By the operations that `kOps`, a member, is.
+  template <auto kOps, typename R>
+  void ReadInto(R* reply);
 
   std::shared_ptr<StreamListener> listener_;
   grpc::internal::Call call_;

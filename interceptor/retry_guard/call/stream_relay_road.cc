@@ -17,7 +17,6 @@
 namespace retry_guard::internal {
 namespace {
 
-using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 
 // For a stream of any kind and style, as gRFC A6 has it: what the application
@@ -60,13 +59,11 @@ class StreamRelayRoad final
     const auto self = shared_from_this();
     below_ = batch->GetInterceptedChannel();
     target_ = core_->TargetBelow(below_.get());
-    if (StreamWrite write = WriteOf(batch); !write.empty()) {
-      MutexLock lock(mu_);
-      AddWrite(std::move(write));
-    }
+    StreamWrite write = WriteOf(batch);
     {
       MutexLock lock(mu_);
       ++users_;
+      if (!write.empty()) AddWrite(std::move(write));
     }
     gate_.Hijack(batch);
     StartAttempt();
@@ -89,10 +86,7 @@ class StreamRelayRoad final
     Advance();
   }
 
-  void OnCancel() override {
-    core_->SetCancelled();
-    interruption_->Cancel();
-  }
+  void OnCancel() override { interruption_->Cancel(); }
 
   void OnDropped() override {
     const auto self = shared_from_this();
@@ -208,7 +202,8 @@ class StreamRelayRoad final
           EndUse();
           break;
         case Action::Kind::kSent:
-          FinishSend(action.batch, action.ok);
+          if (!action.ok) FailWrite(action.batch);
+          gate_.Pass(action.batch);
           break;
         case Action::Kind::kReceived:
           FinishReceive(action.batch, action.attempt.get(), action.ok);
@@ -333,14 +328,6 @@ class StreamRelayRoad final
     OnRead(/*ok=*/true, /*got_message=*/false);
   }
 
-  void FinishSend(InterceptorBatchMethods* batch, bool ok) {
-    if (!ok && batch->QueryInterceptionHookPoint(
-                   InterceptionHookPoints::PRE_SEND_MESSAGE)) {
-      batch->FailHijackedSendMessage();
-    }
-    gate_.Pass(batch);
-  }
-
   // `attempt`: the one that runs; null if the call has its answer.
   void FinishReceive(InterceptorBatchMethods* batch,
                      const StreamAttempt* attempt, bool has_message) {
@@ -378,7 +365,7 @@ class StreamRelayRoad final
   void StartAttempt() {
     const auto attempt = std::make_shared<StreamAttempt>();
     core_->FillContext(&attempt->context());
-    if (!interruption_->BeginAttempt(attempt)) attempt->Cancel();
+    interruption_->BeginAttempt(attempt);
     std::optional<StreamWrite> first;
     {
       MutexLock lock(mu_);
@@ -467,12 +454,7 @@ class StreamRelayRoad final
 
   void Wait(absl::Time until) {
     const uint64_t wait = interruption_->BeginWait();
-    watch_ = ParentWatch::Start(
-        *core_->caller(), core_->rpc_channel(), *target_.method,
-        [core = core_, interruption = interruption_](grpc::StatusCode code) {
-          core->SetParentEnded(code);
-          interruption->EndWait();
-        });
+    watch_ = ParentWatch::Start(core_, interruption_, *target_.method);
     const auto timer = core_->channel().clock().StartTimer(
         until,
         [self = shared_from_this()](bool /*fired*/) { self->WaitOver(); });

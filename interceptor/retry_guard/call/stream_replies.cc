@@ -23,8 +23,7 @@ grpc::Status StreamReplies::FinalStatus(grpc::Status status,
   }
   // The one reply of a client stream is treated as that of a unary call is.
   if (undecodable && status.ok() && core_.receives_one_message()) {
-    return {grpc::StatusCode::INTERNAL,
-            "retry_guard: the reply could not be decoded"};
+    return UndecodableReply();
   }
   return status;
 }

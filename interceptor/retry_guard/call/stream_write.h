@@ -31,6 +31,15 @@ inline StreamWrite WriteOf(grpc::experimental::InterceptorBatchMethods* batch) {
   return write;
 }
 
+// Tells the application that what `batch`, which comes to send, wants to write
+// arrives nowhere. (gRPC has no way to say that of a half-close alone.)
+inline void FailWrite(grpc::experimental::InterceptorBatchMethods* batch) {
+  if (batch->QueryInterceptionHookPoint(
+          grpc::experimental::InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+    batch->FailHijackedSendMessage();
+  }
+}
+
 }  // namespace retry_guard::internal
 
 #endif  // RETRY_GUARD_CALL_STREAM_WRITE_H_

@@ -66,8 +66,7 @@ class AttemptOf final : public UnaryAttempt {
  private:
   template <typename Ops>
   void AddSendOps(const UnaryPlan& plan, Ops* ops) {
-    ops->SendInitialMetadata(GrpcAccess::SendMetadata(&context_),
-                             GrpcAccess::MetadataFlags(context_));
+    AddHeaders(ops);
     // Both only store the message: what can fail fails when it is sent.
     const grpc::Status stored = plan.request_message != nullptr
                                     ? ops->SendMessagePtr(plan.request_message)
@@ -166,8 +165,7 @@ void UnaryAttempt::Finish(bool operations_ok, bool got_message) {
   // makes of it depends on the style of the call; here it is always the same.
   if (!operations_ok && status_.ok()) {
     got_message_ = false;
-    status_ = grpc::Status(grpc::StatusCode::INTERNAL,
-                           "retry_guard: the reply could not be decoded");
+    status_ = UndecodableReply();
   }
 }
 

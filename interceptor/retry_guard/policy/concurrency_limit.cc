@@ -19,16 +19,12 @@ std::optional<absl::Duration> ConcurrencyLimit::Take(absl::Time now) {
 }
 
 void ConcurrencyLimit::GiveBack(absl::Duration held) {
-  const int64_t sample = std::max<int64_t>(0, absl::ToInt64Nanoseconds(held));
-  // One that races with another may be lost: it is an average.
-  const int64_t old = held_nanos_.load(std::memory_order_relaxed);
-  held_nanos_.store(old + (sample - old) / 8, std::memory_order_relaxed);
+  held_.Record(held);
   in_use_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 absl::Duration ConcurrencyLimit::Appointment(absl::Time now) {
-  const absl::Duration interval =
-      absl::Nanoseconds(held_nanos_.load(std::memory_order_relaxed)) / places_;
+  const absl::Duration interval = held_.value() / places_;
   MutexLock lock(mu_);
   // Where the line is longer than max_delay, its end is told the same time.
   last_appointment_ =

@@ -12,11 +12,11 @@
 #define RETRY_GUARD_POLICY_CONCURRENCY_LIMIT_H_
 
 #include <atomic>
-#include <cstdint>
 #include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "retry_guard/policy/duration_average.h"
 #include "retry_guard/policy/mutex.h"
 
 namespace retry_guard {
@@ -43,9 +43,7 @@ class ConcurrencyLimit {
   const int places_;
   const absl::Duration max_delay_;
   std::atomic<int> in_use_{0};
-  // A moving average in which the newest weighs 1/8. Before the first one: a
-  // tenth of a second.
-  std::atomic<int64_t> held_nanos_{100'000'000};
+  DurationAverage held_{absl::Milliseconds(100)};
 
   Mutex mu_;
   absl::Time last_appointment_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();

@@ -3,10 +3,8 @@
 #ifndef RETRY_GUARD_POLICY_DEADLINE_H_
 #define RETRY_GUARD_POLICY_DEADLINE_H_
 
-#include <atomic>
-#include <cstdint>
-
 #include "absl/time/time.h"
+#include "retry_guard/policy/duration_average.h"
 
 namespace retry_guard {
 
@@ -14,18 +12,16 @@ namespace retry_guard {
 bool RetryFits(absl::Duration delay, absl::Duration expected,
                absl::Duration remaining);
 
-// What a successful attempt of one method takes: a moving average in which the
-// newest sample weighs 1/8 (the first one weighs all). Thread-safe, lock-free;
-// a sample that races with another may be lost.
+// What a successful attempt of one method takes. Thread-safe, lock-free.
 class AttemptTimeEstimate {
  public:
-  void Record(absl::Duration took);
+  void Record(absl::Duration took) { average_.Record(took); }
 
   // Zero before the first sample: an unknown method is given the benefit.
-  absl::Duration Expected() const;
+  absl::Duration Expected() const { return average_.value(); }
 
  private:
-  std::atomic<int64_t> nanos_{-1};  // -1: no sample yet
+  DurationAverage average_;
 };
 
 }  // namespace retry_guard
