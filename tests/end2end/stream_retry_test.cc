@@ -334,6 +334,52 @@ TEST_P(StreamRetryTest, TheAttemptTimeoutEndsWhenTheServerAnswers) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
+TEST_P(StreamRetryTest, WhatDoesNotFitTheBufferDuringABackoffIsSentByTheNext) {
+  const auto clock = UseManualClock();
+  Serve({Down(), Echo()},
+        Policy(3).Backoff("100s").Guard("\"bufferLimitBytes\": 100"));
+  const auto stream = Start();
+  std::vector<std::string> texts;
+  std::thread reader([&] { texts = ReadAll(*stream); });
+  ASSERT_TRUE(clock->AwaitTimers(1));
+  const std::string large(200, 'x');
+  std::thread writer([&] {
+    EXPECT_TRUE(stream->Write(large));
+    EXPECT_TRUE(stream->Write("small"));
+    stream->WritesDone();
+  });
+  clock->Advance(absl::Seconds(100));
+  writer.join();
+  reader.join();
+  EXPECT_THAT(texts, ElementsAre(large, "small"));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_P(StreamRetryTest, CancelledBeforeItStartsACorkedStreamEndsAtOnce) {
+  Serve({Echo()}, Policy(3));
+  context_.TryCancel();
+  const auto stream = Start(/*corked=*/true);
+  EXPECT_THAT(ReadAll(*stream), IsEmpty());
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_THAT(streams_->read(), IsEmpty());
+}
+
+TEST_P(StreamRetryTest, TheAttemptTimeoutEndsWhenTheBufferLimitCommits) {
+  Act late;
+  late.reads = -1;
+  late.replies = {"done"};
+  Serve({late}, Policy(3).Guard(
+                    R"("perAttemptTimeout": "0.2s", "bufferLimitBytes": 100)"));
+  const auto stream = Start();
+  // The server answers when all is written, and not before.
+  EXPECT_TRUE(stream->Write(std::string(200, 'x')));
+  // Not a wait for something: what must not happen takes this long.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  stream->WritesDone();
+  EXPECT_THAT(ReadAll(*stream), ElementsAre("done"));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 TEST_P(StreamRetryTest, AnOpenBreakerRefusesACorkedStreamAtOnce) {
   Serve({Down()},
         Policy(1).Breaker("\"consecutiveFailures\": 1, \"openFor\": \"100s\", "
@@ -397,6 +443,22 @@ TEST_P(BlockingStreamTest, AClientStreamIsRetried) {
   EXPECT_EQ(reply.text(), "aa");
   EXPECT_THAT(streams_->read(),
               ElementsAre(ElementsAre("aa"), ElementsAre("aa")));
+}
+
+TEST_P(BlockingStreamTest, WhoWaitsForHeadersThatDoNotComeGoesOn) {
+  // On both roads: the timeout is what keeps a stream from the inline one.
+  for (const char* timeout : {"", ", \"perAttemptTimeout\": \"100s\""}) {
+    Serve({Down(1)},
+          Policy(3).Guard(absl::StrCat("\"bufferLimitBytes\": 100", timeout)));
+    grpc::ClientContext context;
+    const auto stub = Stub();
+    const auto stream = stub->Bidi(&context);
+    EchoRequest request;
+    request.set_text(std::string(200, 'x'));
+    stream->Write(request);
+    stream->WaitForInitialMetadata();
+    EXPECT_EQ(stream->Finish().error_message(), "down");
+  }
 }
 
 TEST_P(BlockingStreamTest, DroppedWithoutFinishItIsCancelledAtTheServer) {

@@ -116,6 +116,8 @@ void CallCore::InheritMarker() {
   }
 }
 
+bool CallCore::corked() const { return GrpcAccess::Corked(*caller_); }
+
 absl::Time CallCore::context_deadline() const {
   return channel_->clock().Now() + TimeUntil(raw_deadline_);
 }

@@ -123,6 +123,9 @@ class CallCore {
                : absl::InfiniteFuture();
   }
 
+  // Nothing is to be sent before the first message is.
+  bool corked() const;
+
   // That of the caller's context, on the clock of the channel.
   absl::Time context_deadline() const;
 

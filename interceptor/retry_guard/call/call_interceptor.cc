@@ -70,6 +70,8 @@ CallInterceptor::Early CallInterceptor::TakeEarly(
     *start = batch;
     return Early::kStarts;
   }
+  // Once cancelled nothing may come that would release it.
+  if (start_ == nullptr && core_->cancelled()) return Early::kGoesOn;
   if (!early().Hold(batch, core_->context_deadline())) return Early::kGoesOn;
   if (start_ == nullptr) return Early::kHeld;
   // It has the reply object that the start was waiting for.
@@ -98,12 +100,8 @@ EarlyBatches& CallInterceptor::early() {
 
 void CallInterceptor::OpenRoad(InterceptorBatchMethods* start,
                                const void* reply) {
+  const std::shared_ptr<Road> road = ChooseRoad(start, reply);
   std::shared_ptr<EarlyBatches> early;
-  {
-    MutexLock lock(mu_);
-    early = early_;
-  }
-  const std::shared_ptr<Road> road = ChooseRoad(start, reply, early != nullptr);
   {
     MutexLock lock(mu_);
     road_ = road;
@@ -118,7 +116,7 @@ void CallInterceptor::OpenRoad(InterceptorBatchMethods* start,
 }
 
 std::shared_ptr<Road> CallInterceptor::ChooseRoad(
-    InterceptorBatchMethods* start, const void* reply, bool has_early_batches) {
+    InterceptorBatchMethods* start, const void* reply) {
   const bool relayed = CanHandleMessages(start, reply);
   if (!relayed) core_->ForbidRetries(Reason::kUnknownMessageType);
   core_->Begin(start->GetSendInitialMetadata());
@@ -126,7 +124,7 @@ std::shared_ptr<Road> CallInterceptor::ChooseRoad(
     return MakeRefusedRoad(*std::move(refusal), /*is_stream=*/!unary_);
   }
   if (!relayed) return MakeObservedRoad(core_);
-  if (!unary_) return ChooseStreamRoad(start, has_early_batches);
+  if (!unary_) return ChooseStreamRoad(start);
   // A unary call may receive its status in its first batch, with all the rest,
   // or, if the application may look at the response headers first, later.
   const bool whole = start->GetRecvStatus() != nullptr;
@@ -135,12 +133,12 @@ std::shared_ptr<Road> CallInterceptor::ChooseRoad(
 }
 
 std::shared_ptr<Road> CallInterceptor::ChooseStreamRoad(
-    InterceptorBatchMethods* start, bool has_early_batches) {
+    InterceptorBatchMethods* start) {
   // An attempt that is bounded until it commits needs somebody who notices when
-  // it does; and early batches, which go on from here, belong to other threads.
+  // it does. And while a corked stream starts on one thread, another one may
+  // read already.
   const bool may_block =
-      core_->attempt_timeout_at() == absl::InfiniteFuture() &&
-      !has_early_batches;
+      core_->attempt_timeout_at() == absl::InfiniteFuture() && !core_->corked();
   if (may_block && CalledFromBlockingApi(start)) {
     return MakeInlineStreamRoad(core_);
   }

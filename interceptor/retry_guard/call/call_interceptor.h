@@ -43,9 +43,8 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   // `start` is the batch that sends the call's initial metadata; `reply` the
   // application's reply object, null as long as it is not known.
   void OpenRoad(Batch start, const void* reply);
-  std::shared_ptr<Road> ChooseRoad(Batch start, const void* reply,
-                                   bool has_early_batches);
-  std::shared_ptr<Road> ChooseStreamRoad(Batch start, bool has_early_batches);
+  std::shared_ptr<Road> ChooseRoad(Batch start, const void* reply);
+  std::shared_ptr<Road> ChooseStreamRoad(Batch start);
   bool CanHandleMessages(Batch start, const void* reply);
 
   const std::shared_ptr<CallCore> core_;

@@ -68,12 +68,6 @@ class EarlyBatches : public std::enable_shared_from_this<EarlyBatches> {
                        [self = shared_from_this()](bool) { self->Release(); });
   }
 
-  // They have gone on to core, which has ended the call.
-  bool released() {
-    MutexLock lock(mu_);
-    return released_;
-  }
-
  private:
   void Release() {
     {

@@ -81,6 +81,9 @@ class CallbackUnaryCallImpl<retry_guard::internal::Key,
   static void ReleaseChannel(ClientContext* context) {
     context->channel_ = nullptr;
   }
+  static bool Corked(const ClientContext& context) {
+    return context.initial_metadata_corked_;
+  }
   static bool WaitForReadySet(const ClientContext& context) {
     return context.wait_for_ready_explicitly_set_;
   }

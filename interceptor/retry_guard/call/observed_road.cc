@@ -38,6 +38,7 @@ class ObservedRoad final : public Road {
     }
     if (batch->QueryInterceptionHookPoint(
             InterceptionHookPoints::POST_RECV_STATUS)) {
+      ended_.store(true, std::memory_order_release);
       if (deadline_ != nullptr) deadline_->Cancel();
       core_->AfterAttempt({*batch->GetRecvStatus(), *core_->caller(),
                            headers_received_.load(std::memory_order_acquire)});
@@ -47,6 +48,10 @@ class ObservedRoad final : public Road {
 
   // The call cancels itself.
   void OnCancel() override {}
+
+  void OnDropped() override {
+    if (!ended_.load(std::memory_order_acquire)) core_->Abandon();
+  }
 
  private:
   // The call was made with the deadline of its context; a tighter one, of the
@@ -68,6 +73,7 @@ class ObservedRoad final : public Road {
   const std::shared_ptr<CallCore> core_;
   std::shared_ptr<Clock::Timer> deadline_;
   std::atomic<bool> headers_received_{false};
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace

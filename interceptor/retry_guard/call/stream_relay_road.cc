@@ -159,6 +159,9 @@ class StreamRelayRoad final
   }
 
  private:
+  // Of the attempt. Operations are started while it runs; what is decided, by
+  // one thread, while it is over.
+  enum class Phase { kNoAttempt, kStarting, kRunning, kOver };
   enum class Headers { kAwaited, kNone, kThere };
   enum class Message { kUnknown, kNone, kThere };  // to be delivered next
   enum class UnderWay { kNothing, kHeaders, kWrite };
@@ -222,11 +225,11 @@ class StreamRelayRoad final
   Action NextAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     Action action;
     if (TakeSent(action) || TakeReceived(action)) return action;
-    if (attempt_ == nullptr || deciding_) return action;
+    if (phase_ != Phase::kRunning) return action;
     action.attempt = attempt_;
     if (AttemptIsOver()) {
       action.kind = dropped_ ? Action::Kind::kDrop : Action::Kind::kOver;
-      deciding_ = true;
+      phase_ = Phase::kOver;
     } else if (!dropped_ && can_write_ && under_way_ == UnderWay::kNothing) {
       if (std::optional<StreamWrite> write = sends_.Next()) {
         under_way_ = UnderWay::kWrite;
@@ -278,13 +281,15 @@ class StreamRelayRoad final
   // A batch of the application's for which everything is there.
   bool TakeReceived(Action& action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const bool over = answer_.has_value();
+    // What a committed attempt lacks, the call lacks.
+    const bool headers = headers_ == Headers::kThere ||
+                         (headers_ == Headers::kNone && committed_);
     const bool no_message = message_ == Message::kNone && committed_;
     for (auto it = receiving_.begin(); it != receiving_.end(); ++it) {
       const BatchWants& wants = it->wants;
       const bool ready =
           over ||
-          (!wants.status &&
-           (!wants.initial_metadata || headers_ == Headers::kThere) &&
+          (!wants.status && (!wants.initial_metadata || headers) &&
            (!wants.message || message_ == Message::kThere || no_message));
       if (!ready) continue;
       action.kind = Action::Kind::kReceived;
@@ -315,8 +320,15 @@ class StreamRelayRoad final
 
   int64_t AddWrite(StreamWrite write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const int64_t number = sends_.Add(std::move(write));
-    if (sends_.bytes() > core_->buffer_limit()) Commit();
+    CommitIfTooMuch();
     return number;
+  }
+
+  // Only to an attempt: what is kept between two of them is sent by the next,
+  // and one that is over may be repeated.
+  void CommitIfTooMuch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (phase_ != Phase::kStarting && phase_ != Phase::kRunning) return;
+    if (sends_.bytes() > core_->buffer_limit()) Commit();
   }
 
   void StartRead(StreamAttempt& attempt, InterceptorBatchMethods* batch) {
@@ -370,18 +382,24 @@ class StreamRelayRoad final
     {
       MutexLock lock(mu_);
       attempt_ = attempt;
-      deciding_ = false;
+      phase_ = Phase::kStarting;
       headers_ = Headers::kAwaited;
       message_ = Message::kUnknown;
+      undecodable_ = false;
       has_status_ = false;
       can_write_ = true;
       timed_out_ = false;
+      CommitIfTooMuch();
       first = sends_.Next();
       under_way_ = first.has_value() ? UnderWay::kWrite : UnderWay::kHeaders;
     }
     attempt->Start(target_, shared_from_this(),
                    first.has_value() ? &*first : nullptr);
     StartAttemptTimer(attempt);
+    // The application may have asked for things meanwhile, and the attempt may
+    // even have ended: who calls this goes on with Advance.
+    MutexLock lock(mu_);
+    phase_ = Phase::kRunning;
   }
 
   void StartAttemptTimer(const std::shared_ptr<StreamAttempt>& attempt) {
@@ -393,8 +411,7 @@ class StreamRelayRoad final
         });
     {
       MutexLock lock(mu_);
-      // It may be over by now.
-      if (attempt_ == attempt && !deciding_ && headers_ != Headers::kThere) {
+      if (!committed_) {
         attempt_timer_ = std::move(timer);
         return;
       }
@@ -405,9 +422,7 @@ class StreamRelayRoad final
   void TimeOut(const std::shared_ptr<StreamAttempt>& attempt) {
     {
       MutexLock lock(mu_);
-      if (attempt != attempt_ || deciding_ || headers_ == Headers::kThere) {
-        return;
-      }
+      if (attempt != attempt_ || phase_ == Phase::kOver || committed_) return;
       timed_out_ = true;
     }
     attempt->TimeOut();
@@ -434,8 +449,8 @@ class StreamRelayRoad final
     }
     const CallCore::Next next = core_->AfterAttempt(ended);
     attempt->Forget();
+    attempt->ReleaseChannel();
     if (!next.retry) {
-      attempt->ReleaseChannel();
       grpc::Status status = replies_.FinalStatus(
           core_->FinalStatus(attempt->status()), undecodable);
       SetAnswer(Answer::FromAttempt(std::move(attempt), std::move(status),
@@ -446,6 +461,7 @@ class StreamRelayRoad final
     {
       MutexLock lock(mu_);
       attempt.swap(attempt_);
+      phase_ = Phase::kNoAttempt;
       sends_.Restart();
     }
     attempt.reset();
@@ -506,7 +522,7 @@ class StreamRelayRoad final
 
   // The attempt that runs, and what is known of it.
   std::shared_ptr<StreamAttempt> attempt_ ABSL_GUARDED_BY(mu_);
-  bool deciding_ ABSL_GUARDED_BY(mu_) = false;  // it is over
+  Phase phase_ ABSL_GUARDED_BY(mu_) = Phase::kNoAttempt;
   std::shared_ptr<Clock::Timer> attempt_timer_ ABSL_GUARDED_BY(mu_);
   Headers headers_ ABSL_GUARDED_BY(mu_) = Headers::kAwaited;
   Message message_ ABSL_GUARDED_BY(mu_) = Message::kUnknown;
