@@ -30,9 +30,11 @@ class GuardState;
 // ratio, attempts to success, refusals by reason, time spent in backoff. The
 // counters run since the Guard was created and never decrease.
 struct GuardSnapshot {
-  // Retries that the budget would grant right now.
+  // Retries that the budget would grant right now; >= 0.
   int64_t budget_left = 0;
-  // The shared breaker, and those of methods with `"breaker": "OWN"`.
+  // The shared breaker, and those of methods with `"breaker": "OWN"`, by
+  // "/package.Service/Method". One whose time to probe has come is still kOpen
+  // until a call comes to do so.
   BreakerState breaker_state = BreakerState::kClosed;
   std::map<std::string, BreakerState> own_breakers;
   bool retries_enabled = true;
@@ -70,7 +72,7 @@ class Guard {
 
   // The operator's kill switch. Off: no retry is sent by any channel of this
   // guard, waiting ones included; nothing is claimed from the layers below; the
-  // breaker works on. On by default.
+  // breaker works on. On by default. From any thread, observers included.
   void SetRetriesEnabled(bool enabled);
 
   // For the library's own use.

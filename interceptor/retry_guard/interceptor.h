@@ -42,10 +42,13 @@ enum class MessageCodec {
   // ByteBuffers of generic stubs for such methods. Anything else passes through
   // un-retried, with Reason::kUnknownMessageType.
   kAuto,
+  // These two are believed, not checked: where one is wrong the behaviour is
+  // undefined.
   kProtobuf,    // every message is a google::protobuf::MessageLite
   kByteBuffer,  // every message is a grpc::ByteBuffer (generic stubs, proxies)
 };
 
+// Plain values, read once, when the factory or the channel is made.
 struct InterceptorOptions {
   // The policy, as a gRPC service config. "": the channel's own service config,
   // as the name resolver delivers it; without one, the defaults.
@@ -77,12 +80,13 @@ class InterceptorFactory final
     : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
   // INVALID_ARGUMENT with every error, each with its path, if the policy is
-  // bad.
+  // bad, or if the layer name is. Observers hear of the policy on this thread.
   static absl::StatusOr<std::unique_ptr<InterceptorFactory>> Create(
       InterceptorOptions options);
 
   ~InterceptorFactory() override;
 
+  // Always the same one; never null.
   std::shared_ptr<Guard> guard() const;
 
   // Puts another policy in force for the calls that start from now on; those in

@@ -28,15 +28,17 @@ namespace retry_guard {
 class ConcurrencyLimiter {
  public:
   struct Options {
-    // Calls that are being worked on or wait for it inside this server; >= 1.
+    // Calls that are being worked on or wait for it inside this server; less
+    // than 1 is taken as 1.
     int max_concurrent = 100;
-    // The longest time that a call is told to stay away; > 0.
+    // The longest time that a call is told to stay away; less than a
+    // millisecond is taken as one.
     absl::Duration max_delay = absl::Seconds(10);
     // Null: the real one. For tests.
     std::shared_ptr<Clock> clock;
   };
 
-  // A place; given back when it is destroyed, on any thread.
+  // A place; given back when it is destroyed, on any thread. Thread-compatible.
   class Permit {
    public:
     Permit() = default;
@@ -71,7 +73,8 @@ class ConcurrencyLimiter {
   // A permit; or, when all places are taken, the status of RetryLater
   // (server.h): UNAVAILABLE, with the time to come again in the pushback of
   // `inbound` and in its details. Each call that is turned away is told a time
-  // of its own, as far apart as places become free.
+  // of its own, as far apart as places become free. While `inbound` is being
+  // served, and before it is finished.
   Admission TryAcquire(grpc::ServerContextBase* inbound);
 
   // Places taken right now.

@@ -23,18 +23,21 @@ namespace retry_guard {
 
 // One attempt that has ended. The views are valid during the call only.
 struct AttemptReport {
-  std::string_view method;
-  int attempt = 0;  // from 1
+  std::string_view method;  // "/package.Service/Method"
+  int attempt = 0;          // from 1
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string_view message;  // of its status
-  std::string_view peer;     // "" when it never had one
-  absl::Duration took = absl::ZeroDuration();
+  // A transport address, as gRPC writes it; what the channel was made for
+  // instead if the attempt never had a connection.
+  std::string_view peer;
+  absl::Duration took = absl::ZeroDuration();  // to its end, a stream's too
   bool probe = false;  // it was a half-open breaker's probe
 };
 
 // The views are valid during the call only.
 struct BreakerStateChange {
-  std::string_view method;  // "" for the breaker that the whole guard shares
+  // "/package.Service/Method"; "" for the breaker that the whole guard shares.
+  std::string_view method;
   BreakerState from = BreakerState::kClosed;
   BreakerState to = BreakerState::kClosed;
 };
@@ -57,20 +60,27 @@ struct PolicyChange {
 // are called with no lock held, on the thread that happens to be there, which
 // may be one of gRPC's own: be quick, never block. They may call
 // InterceptorFactory::UpdateServiceConfig, Guard::SetRetriesEnabled and
-// Guard::Snapshot. An exception that escapes is swallowed.
+// Guard::Snapshot. They must not destroy the ClientContext of a call that has
+// not ended, nor wait for somebody who does. An exception that escapes is
+// swallowed.
 class Observer {
  public:
   virtual ~Observer() = default;
 
-  // After every attempt, and for every call that was refused before one. The
-  // last decision of a call has Verdict::kReturn.
+  // After every attempt, for every call that was refused before one, and once
+  // more for a retry that was decided but is not sent after all. The last
+  // decision of a call has Verdict::kReturn.
   virtual void OnDecision(const Decision& /*decision*/) {}
 
   // After every attempt, before the decision about it.
   virtual void OnAttempt(const AttemptReport& /*report*/) {}
 
+  // Changes that follow each other closely may be told on different threads, in
+  // either order.
   virtual void OnBreakerStateChange(const BreakerStateChange& /*change*/) {}
 
+  // While a factory is made, in UpdateServiceConfig, and in the call that first
+  // sees that the channel's own config has changed.
   virtual void OnPolicyChange(const PolicyChange& /*change*/) {}
 };
 

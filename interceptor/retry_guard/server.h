@@ -55,17 +55,25 @@ void ContinueFrom(const grpc::ServerContextBase& inbound,
 
 // For an application that retries by itself (a queue that redelivers, a user
 // who presses again): marks the call as owned by `owner`, so that no layer
-// below retries it on top of that.
+// below retries it on top of that. Before the call starts, and after its
+// deadline was set, which the marker tells; replaces a marker that is there.
+// `owner` is cut to 128 bytes, and what is not printable ASCII in it becomes
+// '?'; an empty one marks nothing.
 void MarkOwned(grpc::ClientContext* outbound, std::string_view owner);
 
-// What a layer above says of the call; nothing if it says nothing.
+// What a layer above says of the call, whether it is to be trusted or not;
+// nothing if it says nothing. While the inbound call is being served.
 std::optional<RetryMarker> ReadInboundMarker(
     const grpc::ServerContextBase& inbound);
 
 // For a handler that is overloaded, or not ready: UNAVAILABLE, to be returned
 // as it is. Tells every client that understands either of gRFC A6 pushback and
 // google.rpc.RetryInfo to come again after `delay` (rounded up to milliseconds;
-// negative is zero).
+// negative is zero, more than 24 days is that).
+//
+// This and the next two write trailing metadata of `inbound`, so they have to
+// come before the call is finished, on one thread, and once: two pushbacks on
+// one call mean to stop.
 grpc::Status RetryLater(grpc::ServerContextBase* inbound, absl::Duration delay,
                         std::string message);
 
@@ -75,7 +83,8 @@ grpc::Status RetryLater(grpc::ServerContextBase* inbound, absl::Duration delay,
 grpc::Status RetryLater(grpc::ServerContextBase* inbound, absl::Duration delay,
                         grpc::Status status);
 
-// `status`, with a pushback that tells every client not to retry it.
+// `status`, with a pushback that tells every client not to retry it. OK stays
+// as it is.
 grpc::Status DoNotRetry(grpc::ServerContextBase* inbound, grpc::Status status);
 
 // With it installed, calls that handlers make through
@@ -86,7 +95,8 @@ grpc::Status DoNotRetry(grpc::ServerContextBase* inbound, grpc::Status status);
 //   that same code, the answer carries `grpc-retry-pushback-ms: -1`;
 // - when the handler returns a refusal of the circuit breaker, the answer
 //   carries the time until the next probe as pushback;
-// each unless the handler has set a pushback of its own.
+// each unless the handler has set a pushback of its own. One per server; never
+// null.
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
 CreateServerInterceptorFactory(Inbound trust = Inbound::kTrusted);
 

@@ -28,6 +28,7 @@ class ManualClock final : public Clock {
  public:
   // Starts at 2001-09-09 01:46:40 UTC (a billion seconds) unless told.
   explicit ManualClock(absl::Time start = absl::FromUnixSeconds(1'000'000'000));
+  // Timers that still wait are cancelled. Not from a callback.
   ~ManualClock() override;
 
   absl::Time Now() const override;
@@ -45,8 +46,8 @@ class ManualClock final : public Clock {
   // Timers that wait.
   int pending_timers() const;
 
-  // Blocks until `count` timers wait; false if `timeout` (real time) is over
-  // first.
+  // Blocks until at least `count` timers wait; false if `timeout` (real time)
+  // is over first.
   bool AwaitTimers(int count, absl::Duration timeout = absl::Seconds(20)) const;
 
   // When the next timer is due; infinite if none waits.

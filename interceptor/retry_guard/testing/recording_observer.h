@@ -65,6 +65,7 @@ std::ostream& operator<<(std::ostream& os, const RecordedDecision& decision);
 // Thread-safe.
 class RecordingObserver : public Observer {
  public:
+  // In the order in which they were heard, of all calls.
   std::vector<RecordedDecision> decisions() const;
   std::vector<RecordedAttempt> attempts() const;
   std::vector<RecordedBreakerChange> breaker_changes() const;
@@ -73,9 +74,10 @@ class RecordingObserver : public Observer {
   // Forgets everything.
   void Clear();
 
-  // Blocks until `count` decisions were recorded; false if `timeout` (real
-  // time) is over first. Needed only to look on while a call runs: its last
-  // decision is recorded before the caller has its answer.
+  // Blocks until at least `count` decisions were recorded since the last Clear;
+  // false if `timeout` (real time) is over first. Needed only to look on while
+  // a call runs: its last decision is recorded before the caller has its
+  // answer.
   bool AwaitDecisions(int count,
                       absl::Duration timeout = absl::Seconds(20)) const;
 
