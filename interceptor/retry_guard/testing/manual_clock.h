@@ -28,7 +28,7 @@ class ManualClock final : public Clock {
  public:
   // Starts at 2001-09-09 01:46:40 UTC (a billion seconds) unless told.
   explicit ManualClock(absl::Time start = absl::FromUnixSeconds(1'000'000'000));
-  // Timers that still wait are cancelled. Not from a callback.
+  // Timers that still wait are cancelled.
   ~ManualClock() override;
 
   absl::Time Now() const override;
