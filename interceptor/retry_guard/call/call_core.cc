@@ -89,8 +89,10 @@ void CallCore::Begin(SendMetadata* metadata) {
   channel_->LookAtChannelConfig(rpc_channel_, started_);
   config_unknown_ = !channel_->policies().channel_config_seen();
   InheritMarker();
-  marked_ = metadata_->find(kRetryOwner) != metadata_->end();
-  has_key_ = metadata_->find(kIdempotencyKey) != metadata_->end();
+  if (!metadata_->empty()) {
+    marked_ = metadata_->find(kRetryOwner) != metadata_->end();
+    has_key_ = metadata_->find(kIdempotencyKey) != metadata_->end();
+  }
   terms_.deadline = started_ + TimeUntil(raw_deadline_);
   if (inbound_ != nullptr) TightenDeadline(TimeUntil(inbound_->deadline()));
   ReadPolicy();
@@ -148,7 +150,7 @@ void CallCore::AdviseInbound(Reason reason, absl::StatusCode code,
 
 void CallCore::ReadPolicy() {
   config_ = &channel_->policies().Current();
-  const MethodPolicy& policy = config_->ForMethod(method_->name());
+  const MethodPolicy& policy = method_->PolicyIn(*config_);
   terms_.policy = &policy;
   terms_.another_layer_owns = marked_ && policy.layer != Layer::kHere;
   terms_.key_travels = has_key_ || !new_key_.empty();
@@ -268,30 +270,52 @@ void CallCore::FillContext(grpc::ClientContext* context) {
   context->set_deadline(attempt_deadline_);
   context->set_credentials(caller_->credentials());
   context->set_census_context(caller_->census_context());
-  const MethodPolicy& policy = *terms_.policy;
-  if (policy.wait_for_ready.has_value() &&
-      !GrpcAccess::WaitForReadySet(*caller_)) {
-    context->set_wait_for_ready(*policy.wait_for_ready);
+  if (SetsWaitForReady()) {
+    context->set_wait_for_ready(*terms_.policy->wait_for_ready);
   }
-
   SendMetadata& metadata = *GrpcAccess::SendMetadata(context);
   metadata = *metadata_;
-  if (!new_key_.empty()) metadata.emplace(kIdempotencyKey, new_key_);
-  if (owner_) {
-    SetOne(metadata, kRetryOwner, channel_->LayerName(*config_));
-    SetOne(metadata, kRetryAttempt, absl::StrCat(progress_.attempts));
-  }
-  if (owner_ || marked_) {
-    metadata.erase(kRetryRemainingMs);
-    if (terms_.deadline != absl::InfiniteFuture()) {
-      metadata.emplace(kRetryRemainingMs,
-                       RemainingMs(terms_.deadline - attempt_started_));
+  FillMetadata(&metadata);
+}
+
+// What the caller has set itself outranks the config.
+bool CallCore::SetsWaitForReady() const {
+  return terms_.policy->wait_for_ready.has_value() &&
+         !GrpcAccess::WaitForReadySet(*caller_);
+}
+
+bool CallCore::first_attempt_is_callers() const {
+  return !attempt_timeout_set_ && !deadline_tightened_ && !SetsWaitForReady();
+}
+
+void CallCore::FillMetadata(SendMetadata* metadata) const {
+  // One value each. Most callers send nothing of their own, and then there is
+  // nothing to look for.
+  if (!metadata->empty()) {
+    // Without an owner above it is that of an earlier attempt, perhaps under a
+    // config since replaced.
+    if (owner_ || (!marked_ && progress_.attempts > 1)) {
+      metadata->erase(kRetryOwner);
+      metadata->erase(kRetryAttempt);
     }
+    if (owner_ || marked_ || progress_.attempts > 1) {
+      metadata->erase(kRetryRemainingMs);
+    }
+    if (!new_key_.empty()) metadata->erase(kIdempotencyKey);
+    // One of an inbound call, say, means nothing here.
+    metadata->erase(kPreviousAttempts);
   }
-  // One of an inbound call, say, means nothing here.
-  metadata.erase(kPreviousAttempts);
+  if (!new_key_.empty()) metadata->emplace(kIdempotencyKey, new_key_);
+  if (owner_) {
+    metadata->emplace(kRetryOwner, channel_->LayerName(*config_));
+    metadata->emplace(kRetryAttempt, absl::StrCat(progress_.attempts));
+  }
+  if ((owner_ || marked_) && terms_.deadline != absl::InfiniteFuture()) {
+    metadata->emplace(kRetryRemainingMs,
+                      RemainingMs(terms_.deadline - attempt_started_));
+  }
   if (progress_.attempts > 1) {
-    metadata.emplace(kPreviousAttempts, absl::StrCat(progress_.attempts - 1));
+    metadata->emplace(kPreviousAttempts, absl::StrCat(progress_.attempts - 1));
   }
 }
 
@@ -393,7 +417,8 @@ CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
                                       terms_.deadline - attempt_started_);
   if (!settled_) {
     SettlePermit(outcome, now, had < method_->estimate().Expected());
-    if (ok) method_->estimate().Record(took);
+    if (ok && ended.seen_late) method_->estimate().RecordAtMost(took);
+    if (ok && !ended.seen_late) method_->estimate().Record(took);
   }
   if (ok) {
     guard.budget().CountSuccess();

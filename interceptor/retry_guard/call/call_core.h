@@ -57,6 +57,14 @@ class CallCore {
   // Makes `context` that of the attempt that BeforeAttempt allowed.
   void FillContext(grpc::ClientContext* context);
 
+  // The first attempt may go out as the very call that the application makes:
+  // no other deadline and no other setting is wanted than that has; metadata
+  // alone needs FillMetadata.
+  bool first_attempt_is_callers() const;
+
+  // What the attempt sends beside what the caller has put there.
+  void FillMetadata(SendMetadata* metadata) const;
+
   struct Next {
     bool retry = false;
     absl::Time at;  // not before this
@@ -70,6 +78,7 @@ class CallCore {
     // since gRPC reads them once.
     bool headers_received = true;
     bool committed = false;  // something of it already reached the caller
+    bool seen_late = false;  // it may have ended before anybody looked
     bool timed_out = false;  // we ended it for its perAttemptTimeout
   };
 
@@ -138,6 +147,11 @@ class CallCore {
   // How many bytes of a stream may be kept to be sent again.
   int64_t buffer_limit() const { return terms_.policy->buffer_limit_bytes; }
 
+  // What the caller's reply object is.
+  Reply ReplyAt(void* object) const {
+    return {method_->types().KindOfReply(channel_->codec(), object), object};
+  }
+
   AttemptTarget TargetBelow(grpc::ChannelInterface* below);
 
  private:
@@ -166,6 +180,7 @@ class CallCore {
   void ReportTransition(
       const std::optional<CircuitBreaker::Transition>& change);
   CircuitBreaker& breaker();
+  bool SetsWaitForReady() const;
   absl::Duration AttemptTime() const;
   bool AttemptDeadlinePassed() const;
   bool CancelledByParent(const Ended& ended, const Outcome& outcome) const;

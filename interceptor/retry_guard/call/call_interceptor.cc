@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "retry_guard/call/own_attempt.h"
 #include "retry_guard/call/sync_caller.h"
 
 namespace retry_guard::internal {
@@ -128,7 +129,14 @@ std::shared_ptr<Road> CallInterceptor::ChooseRoad(
   // A unary call may receive its status in its first batch, with all the rest,
   // or, if the application may look at the response headers first, later.
   const bool whole = start->GetRecvStatus() != nullptr;
-  if (whole && CalledFromBlockingApi(start)) return MakeInlineRoad(core_);
+  const bool blocking = whole && CalledFromBlockingApi(start);
+  if (OwnAttempt::Suits(*core_, start)) {
+    if (blocking) return MakeBlockingTakeoverRoad(core_);
+    // Only for a completion queue the message was serialised by now.
+    const bool polled = start->GetSendMessage() == nullptr;
+    return MakeTakeoverRoad(core_, polled);
+  }
+  if (blocking) return MakeInlineRoad(core_);
   return MakeRelayRoad(core_, whole);
 }
 

@@ -42,16 +42,17 @@ ChannelState::ChannelState(InterceptorOptions options)
       codec_(options.codec),
       core_retries_off_(options.core_retries_off),
       given_layer_name_(std::move(options.layer_name)),
+      binary_name_(PrintableOwner(program_invocation_short_name)),
       random_(options.random_seed) {
   guard().SetClock(clock_);
 }
 
 ChannelState::~ChannelState() { guard().Forget(this); }
 
-std::string ChannelState::LayerName(const ServiceConfig& config) const {
+const std::string& ChannelState::LayerName(const ServiceConfig& config) const {
   if (!given_layer_name_.empty()) return given_layer_name_;
   if (!config.layer_name().empty()) return config.layer_name();
-  return PrintableOwner(program_invocation_short_name);
+  return binary_name_;
 }
 
 absl::Status ChannelState::SetExplicitConfig(std::string_view json) {

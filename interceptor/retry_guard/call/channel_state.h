@@ -40,7 +40,7 @@ class ChannelState {
 
   // The name in our marker.
   // Our name in the marker, for a call that goes by `config`.
-  std::string LayerName(const ServiceConfig& config) const;
+  const std::string& LayerName(const ServiceConfig& config) const;
 
   // See InterceptorFactory::UpdateServiceConfig.
   absl::Status SetExplicitConfig(std::string_view json);
@@ -73,7 +73,8 @@ class ChannelState {
   const std::shared_ptr<Clock> clock_;
   const MessageCodec codec_;
   const bool core_retries_off_;
-  const std::string given_layer_name_;  // "" = the config's, or the binary's
+  const std::string given_layer_name_;
+  const std::string binary_name_;  // "" = the config's, or the binary's
   Random random_;
   PolicySource policies_;
   MethodTable methods_;

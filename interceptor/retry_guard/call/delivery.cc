@@ -31,6 +31,30 @@ BatchWants::BatchWants(InterceptorBatchMethods* batch)
       status(batch->QueryInterceptionHookPoint(
           InterceptionHookPoints::PRE_RECV_STATUS)) {}
 
+namespace {
+
+void InsertInitialMetadata(const Answer& answer, ReceivedMetadata* to) {
+  if (answer.attempt == nullptr) {
+    answer.kept->initial.InsertInto(to);
+    return;
+  }
+  const ReceivedMetadata& from =
+      answer.attempt->context().GetServerInitialMetadata();
+  to->insert(from.begin(), from.end());
+}
+
+void InsertTrailingMetadata(const Answer& answer, ReceivedMetadata* to) {
+  if (answer.attempt == nullptr) {
+    answer.kept->trailing.InsertInto(to);
+    return;
+  }
+  const ReceivedMetadata& from =
+      answer.attempt->context().GetServerTrailingMetadata();
+  to->insert(from.begin(), from.end());
+}
+
+}  // namespace
+
 void DeliverInitialMetadata(InterceptorBatchMethods* batch,
                             const Attempt& attempt) {
   const ReceivedMetadata& from = attempt.context().GetServerInitialMetadata();
@@ -41,25 +65,24 @@ void Deliver(InterceptorBatchMethods* batch, const Answer& answer,
              bool has_message) {
   const BatchWants wants(batch);
   if (wants.initial_metadata) {
-    if (answer.attempt != nullptr) {
-      DeliverInitialMetadata(batch, *answer.attempt);
-    } else {
-      answer.kept->initial.InsertInto(batch->GetRecvInitialMetadata());
-    }
+    InsertInitialMetadata(answer, batch->GetRecvInitialMetadata());
   }
   // Not failing it means that a message has arrived.
   if (wants.message && !has_message) batch->FailHijackedRecvMessage();
   if (wants.status) {
     *batch->GetRecvStatus() = answer.status;
-    ReceivedMetadata* const to = batch->GetRecvTrailingMetadata();
-    if (answer.attempt != nullptr) {
-      const ReceivedMetadata& from =
-          answer.attempt->context().GetServerTrailingMetadata();
-      to->insert(from.begin(), from.end());
-    } else {
-      answer.kept->trailing.InsertInto(to);
-    }
+    InsertTrailingMetadata(answer, batch->GetRecvTrailingMetadata());
   }
+}
+
+void Overwrite(InterceptorBatchMethods* batch, const Answer& answer) {
+  ReceivedMetadata* const initial = batch->GetRecvInitialMetadata();
+  initial->clear();
+  InsertInitialMetadata(answer, initial);
+  *batch->GetRecvStatus() = answer.status;
+  ReceivedMetadata* const trailing = batch->GetRecvTrailingMetadata();
+  trailing->clear();
+  InsertTrailingMetadata(answer, trailing);
 }
 
 }  // namespace retry_guard::internal

@@ -45,6 +45,11 @@ void DeliverInitialMetadata(grpc::experimental::InterceptorBatchMethods* batch,
 // in its object already. Does not Proceed.
 void Deliver(grpc::experimental::InterceptorBatchMethods* batch,
              const Answer& answer, bool has_message);
+// Status and metadata for a batch that was not hijacked and has received an
+// answer of its own, which this one replaces.
+void Overwrite(grpc::experimental::InterceptorBatchMethods* batch,
+               const Answer& answer);
+
 inline void Deliver(grpc::experimental::InterceptorBatchMethods* batch,
                     const Answer& answer) {
   Deliver(batch, answer, answer.has_message);

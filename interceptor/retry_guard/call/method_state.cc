@@ -24,6 +24,17 @@ const grpc::internal::RpcMethod& MethodState::rpc_method(
   return *registered.method;
 }
 
+const MethodPolicy& MethodState::PolicyIn(const ServiceConfig& config) {
+  if (looked_up_in_.load(std::memory_order_acquire) == &config) {
+    const MethodPolicy* const policy = policy_.load(std::memory_order_acquire);
+    if (config.Owns(*policy)) return *policy;
+  }
+  const MethodPolicy& policy = config.ForMethod(name_);
+  policy_.store(&policy, std::memory_order_release);
+  looked_up_in_.store(&config, std::memory_order_release);
+  return policy;
+}
+
 MethodTable::~MethodTable() {
   for (std::atomic<Node*>& bucket : buckets_) {
     Node* node = bucket.load(std::memory_order_relaxed);

@@ -16,8 +16,10 @@
 #include "absl/base/call_once.h"
 #include "absl/base/thread_annotations.h"
 #include "retry_guard/call/codec.h"
+#include "retry_guard/config/service_config.h"
 #include "retry_guard/policy/circuit_breaker.h"
 #include "retry_guard/policy/deadline.h"
+#include "retry_guard/policy/method_policy.h"
 #include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::internal {
@@ -37,6 +39,10 @@ class MethodState {
   const grpc::internal::RpcMethod& rpc_method(
       grpc::internal::RpcMethod::RpcType type, grpc::ChannelInterface* channel);
 
+  // What `config` says of this method. The name is looked up once per config;
+  // `config` must live as long as the channel, as all configs of one do.
+  const MethodPolicy& PolicyIn(const ServiceConfig& config);
+
   // Of the guard; cached here once it was looked up.
   std::atomic<CircuitBreaker*> own_breaker{nullptr};
 
@@ -44,6 +50,9 @@ class MethodState {
   const std::string name_;
   const MethodTypes types_;
   AttemptTimeEstimate estimate_;
+  // The two may be seen out of step; hence the check.
+  std::atomic<const ServiceConfig*> looked_up_in_{nullptr};
+  std::atomic<const MethodPolicy*> policy_{nullptr};
   struct Registered {
     absl::once_flag once;
     std::unique_ptr<grpc::internal::RpcMethod> method;

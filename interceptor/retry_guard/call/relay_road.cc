@@ -3,12 +3,10 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "retry_guard/call/attempt_loop.h"
 #include "retry_guard/call/delivery.h"
 #include "retry_guard/call/hijack_gate.h"
-#include "retry_guard/call/interruption.h"
-#include "retry_guard/call/parent_watch.h"
 #include "retry_guard/call/road.h"
-#include "retry_guard/call/unary_attempt.h"
 
 namespace retry_guard::internal {
 namespace {
@@ -16,21 +14,19 @@ namespace {
 using grpc::experimental::InterceptorBatchMethods;
 
 // For a unary call of any asynchronous style. Its batches are held until there
-// is something to deliver; attempts and waits follow each other on threads of
-// gRPC's, one at a time, and only the rendezvous of batches and answer needs a
-// lock. A call in backoff is this object and a timer; no thread.
-class RelayRoad final : public Road,
-                        public UnaryListener,
-                        public std::enable_shared_from_this<RelayRoad> {
+// is something to deliver; only the rendezvous of batches and answer needs a
+// lock.
+class RelayRoad final : public AttemptLoop {
  public:
   // If the status is not asked for in the first batch, the application may look
   // at response headers before the end: then they commit the call (gRFC A6).
   RelayRoad(std::shared_ptr<CallCore> core, bool status_in_first_batch)
-      : core_(std::move(core)), headers_commit_(!status_in_first_batch) {}
+      : AttemptLoop(std::move(core), /*report_headers=*/!status_in_first_batch),
+        headers_commit_(!status_in_first_batch) {}
 
   void OnStart(InterceptorBatchMethods* batch) override {
     const auto self = shared_from_this();  // Hijack may end the caller
-    TakeRequest(batch);
+    MakePlan(batch);
     // With a reply object still to come (in the reactor's second batch) it is
     // that one which starts the attempt, perhaps before this returns.
     const bool can_start = !reply_comes_later_;
@@ -46,7 +42,7 @@ class RelayRoad final : public Road,
       return;
     }
     if (wants.message && reply_comes_later_) {
-      plan_.reply = ReplyAt(batch->GetRecvMessage());
+      plan_.reply = core_->ReplyAt(batch->GetRecvMessage());
       reply_comes_later_ = false;
       Hold(batch);
       StartAttempt();
@@ -54,8 +50,6 @@ class RelayRoad final : public Road,
     }
     Hold(batch);
   }
-
-  void OnCancel() override { interruption_->Cancel(); }
 
   void OnHeaders(UnaryAttempt& attempt) override {
     const auto self = shared_from_this();
@@ -66,39 +60,15 @@ class RelayRoad final : public Road,
     DeliverWhatIsThere();
   }
 
-  void OnDone(UnaryAttempt& attempt) override {
-    const auto self = shared_from_this();
-    bool committed = false;
-    {
-      MutexLock lock(mu_);
-      committed = committed_ != nullptr;
-    }
-    CallCore::Ended ended{attempt.status(), attempt.context()};
-    ended.committed = committed;
-    const CallCore::Next next = core_->AfterAttempt(ended);
-    if (!next.retry) {
-      SetAnswer(Answer::FromAttempt(std::move(attempt_),
-                                    core_->FinalStatus(attempt.status()),
-                                    attempt.got_message()));
-      return;
-    }
-    if (attempt.touched_reply()) plan_.reply.Clear();
-    attempt_.reset();
-    Wait(next.at);
-  }
-
  private:
-  void TakeRequest(InterceptorBatchMethods* batch) {
-    below_ = batch->GetInterceptedChannel();
+  void MakePlan(InterceptorBatchMethods* batch) {
     // A callback-style call shows its message, a completion-queue call has
-    // serialised it already. The application may change or drop its own as
-    // soon as the call has started, so each attempt sends these bytes.
+    // serialised it already.
     const bool callback_style = batch->GetSendMessage() != nullptr;
-    request_ = *batch->GetSerializedSendMessage();
-    plan_.target = core_->TargetBelow(below_.get());
-    plan_.request_bytes = &request_;
+    TakeRequest(batch);
+    TakeTarget(batch);
     if (!headers_commit_) {
-      plan_.reply = ReplyAt(batch->GetRecvMessage());
+      plan_.reply = core_->ReplyAt(batch->GetRecvMessage());
     } else if (callback_style) {
       reply_comes_later_ = true;
     } else {
@@ -106,40 +76,6 @@ class RelayRoad final : public Road,
       // is not known before it asks for the rest.
       plan_.reply = scratch_.Use(core_->method().types());
     }
-  }
-
-  Reply ReplyAt(void* object) {
-    return {
-        core_->method().types().KindOfReply(core_->channel().codec(), object),
-        object};
-  }
-
-  // The next attempt has its permission.
-  void StartAttempt() {
-    attempt_ = UnaryAttempt::Create(plan_.reply.kind);
-    core_->FillContext(&attempt_->context());
-    interruption_->BeginAttempt(attempt_);
-    // A copy: the attempt may end, and be replaced, before Start returns.
-    const std::shared_ptr<UnaryAttempt> attempt = attempt_;
-    attempt->Start(plan_, attempt, shared_from_this(), headers_commit_);
-  }
-
-  void Wait(absl::Time until) {
-    const uint64_t wait = interruption_->BeginWait();
-    watch_ = ParentWatch::Start(core_, interruption_, *plan_.target.method);
-    const auto timer = core_->channel().clock().StartTimer(
-        until,
-        [self = shared_from_this()](bool /*fired*/) { self->WaitOver(); });
-    interruption_->SetTimer(wait, timer);
-  }
-
-  void WaitOver() {
-    if (watch_ != nullptr) std::exchange(watch_, nullptr)->Stop();
-    if (std::optional<KeptAnswer> refusal = core_->BeforeAttempt()) {
-      SetAnswer(Answer::FromKept(*std::move(refusal)));
-      return;
-    }
-    StartAttempt();
   }
 
   void Hold(InterceptorBatchMethods* batch) {
@@ -150,7 +86,9 @@ class RelayRoad final : public Road,
     DeliverWhatIsThere();
   }
 
-  void SetAnswer(Answer answer) {
+  bool committed() override { return committed_attempt() != nullptr; }
+
+  void OnAnswer(Answer answer) override {
     {
       MutexLock lock(mu_);
       answer_ = std::move(answer);
@@ -196,7 +134,7 @@ class RelayRoad final : public Road,
   // Moves the message from the scratch object to the application's.
   void FillReply(InterceptorBatchMethods* batch, const BatchWants& wants) {
     if (!wants.message || !scratch_.used() || !answer_->has_message) return;
-    const Reply to = ReplyAt(batch->GetRecvMessage());
+    const Reply to = core_->ReplyAt(batch->GetRecvMessage());
     if (scratch_.MoveTo(to)) return;
     answer_->has_message = false;
     answer_->status = grpc::Status(
@@ -205,22 +143,12 @@ class RelayRoad final : public Road,
         "InterceptorOptions::codec");
   }
 
-  const std::shared_ptr<CallCore> core_;
   const bool headers_commit_;
   HijackGate gate_;
-  const std::shared_ptr<Interruption> interruption_ =
-      std::make_shared<Interruption>();
 
   // Set before the first attempt starts.
-  std::unique_ptr<grpc::ChannelInterface> below_;
-  grpc::ByteBuffer request_;
-  UnaryPlan plan_;
   bool reply_comes_later_ = false;
   ScratchReply scratch_;
-
-  // Of whoever has the call's next step: an attempt's end or a wait's.
-  std::shared_ptr<UnaryAttempt> attempt_;
-  std::shared_ptr<ParentWatch> watch_;
 
   Mutex mu_;
   std::vector<InterceptorBatchMethods*> held_ ABSL_GUARDED_BY(mu_);

@@ -2,6 +2,8 @@
 // to wait; what to do next they all ask of CallCore.
 //
 //   refused   no attempt may be sent at all: the answer is there at once
+//   takeover  the call itself is the first attempt; its end is held back if
+//             there are to be further ones
 //   inline    a blocking caller: attempts and waits on the caller's own thread
 //             (of a stream only the first attempt; if there is another one, the
 //             stream goes over to the relay)
@@ -46,6 +48,10 @@ class Road {
 std::shared_ptr<Road> MakeRefusedRoad(KeptAnswer answer, bool is_stream);
 std::shared_ptr<Road> MakeInlineRoad(std::shared_ptr<CallCore> core);
 std::shared_ptr<Road> MakeObservedRoad(std::shared_ptr<CallCore> core);
+// `polled`: the end is seen when the application looks for it.
+std::shared_ptr<Road> MakeTakeoverRoad(std::shared_ptr<CallCore> core,
+                                       bool polled);
+std::shared_ptr<Road> MakeBlockingTakeoverRoad(std::shared_ptr<CallCore> core);
 std::shared_ptr<Road> MakeRelayRoad(std::shared_ptr<CallCore> core,
                                     bool status_in_first_batch);
 // For streams.

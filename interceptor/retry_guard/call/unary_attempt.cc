@@ -34,36 +34,16 @@ grpc::ByteBuffer* ReplyObject<grpc::ByteBuffer>(const Reply& reply) {
   return reply.bytes();
 }
 
+// What both kinds have: the operations they are made of, and their end.
 template <typename R>
-class AttemptOf final : public UnaryAttempt {
- public:
-  void RunBlocking(const UnaryPlan& plan) override {
-    PluckQueue queue;
-    grpc::internal::Call call = CreateCall(plan.target, queue.get());
-    AddSendOps(plan, &whole_);
-    whole_.ClientSendClose();
-    AddReceiveOps(plan, &whole_);
-    whole_.RecvInitialMetadata(&context_);
-    call.PerformOps(&whole_);
-    const bool ok = queue.Pluck(&whole_);
-    Finish(ok, whole_.got_message);
-  }
-
-  void Start(const UnaryPlan& plan, std::shared_ptr<UnaryAttempt> self,
-             std::shared_ptr<UnaryListener> listener,
-             bool report_headers) override {
+class AttemptOf : public UnaryAttempt {
+ protected:
+  void Keep(std::shared_ptr<UnaryAttempt> self,
+            std::shared_ptr<UnaryListener> listener) {
     self_ = std::move(self);
     listener_ = std::move(listener);
-    grpc::internal::Call call =
-        CreateCall(plan.target, GrpcAccess::CallbackCq(plan.target.channel));
-    if (report_headers) {
-      StartInTwo(plan, call);
-    } else {
-      StartWhole(plan, call);
-    }
   }
 
- private:
   template <typename Ops>
   void AddSendOps(const UnaryPlan& plan, Ops* ops) {
     AddHeaders(ops);
@@ -72,6 +52,8 @@ class AttemptOf final : public UnaryAttempt {
                                     ? ops->SendMessagePtr(plan.request_message)
                                     : ops->SendMessage(*plan.request_bytes);
     GPR_ASSERT(stored.ok());
+    ops->ClientSendClose();
+    ops->RecvInitialMetadata(&context_);
   }
 
   template <typename Ops>
@@ -81,46 +63,7 @@ class AttemptOf final : public UnaryAttempt {
     ops->ClientRecvStatus(&context_, &status_);
   }
 
-  void StartWhole(const UnaryPlan& plan, grpc::internal::Call call) {
-    AddSendOps(plan, &whole_);
-    whole_.ClientSendClose();
-    whole_.RecvInitialMetadata(&context_);
-    AddReceiveOps(plan, &whole_);
-    finish_tag_.Attach(&whole_, this, [](void* self, bool ok) {
-      auto* const attempt = static_cast<AttemptOf*>(self);
-      attempt->Finish(ok, attempt->whole_.got_message);
-      attempt->Done();
-    });
-    call.PerformOps(&whole_);
-  }
-
-  void StartInTwo(const UnaryPlan& plan, grpc::internal::Call call) {
-    pending_.store(2, std::memory_order_relaxed);
-    AddSendOps(plan, &start_);
-    start_.ClientSendClose();
-    start_.RecvInitialMetadata(&context_);
-    start_tag_.Attach(&start_, this, [](void* self, bool ok) {
-      auto* const attempt = static_cast<AttemptOf*>(self);
-      if (ok && !attempt->IsTrailersOnly()) {
-        attempt->listener_->OnHeaders(*attempt);
-      }
-      attempt->HalfDone();
-    });
-    AddReceiveOps(plan, &finish_);
-    finish_tag_.Attach(&finish_, this, [](void* self, bool ok) {
-      auto* const attempt = static_cast<AttemptOf*>(self);
-      attempt->Finish(ok, attempt->finish_.got_message);
-      attempt->HalfDone();
-    });
-    // The second half may end, and take `this` with it, before the first
-    // PerformOps returns only if both were started.
-    call.PerformOps(&start_);
-    call.PerformOps(&finish_);
-  }
-
-  void HalfDone() {
-    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) Done();
-  }
+  UnaryListener& listener() { return *listener_; }
 
   void Done() {
     const std::shared_ptr<UnaryAttempt> self = std::move(self_);
@@ -132,30 +75,106 @@ class AttemptOf final : public UnaryAttempt {
     listener->OnDone(*this);
   }
 
-  using Whole = CallOpSet<CallOpSendInitialMetadata, CallOpSendMessage,
-                          CallOpRecvInitialMetadata, CallOpRecvMessage<R>,
-                          CallOpClientSendClose, CallOpClientRecvStatus>;
-  using StartHalf = CallOpSet<CallOpSendInitialMetadata, CallOpSendMessage,
-                              CallOpClientSendClose, CallOpRecvInitialMetadata>;
-  using FinishHalf = CallOpSet<CallOpRecvMessage<R>, CallOpClientRecvStatus>;
-
+ private:
   std::shared_ptr<UnaryAttempt> self_;
   std::shared_ptr<UnaryListener> listener_;
-  std::atomic<int> pending_{1};
+};
+
+// All in one batch.
+template <typename R>
+class WholeAttempt final : public AttemptOf<R> {
+ public:
+  void RunBlocking(const UnaryPlan& plan) override {
+    PluckQueue queue;
+    grpc::internal::Call call = this->CreateCall(plan.target, queue.get());
+    this->AddSendOps(plan, &ops_);
+    this->AddReceiveOps(plan, &ops_);
+    call.PerformOps(&ops_);
+    const bool ok = queue.Pluck(&ops_);
+    this->Finish(ok, ops_.got_message);
+  }
+
+  void Start(const UnaryPlan& plan, std::shared_ptr<UnaryAttempt> self,
+             std::shared_ptr<UnaryListener> listener) override {
+    this->Keep(std::move(self), std::move(listener));
+    grpc::internal::Call call = this->CreateCall(
+        plan.target, GrpcAccess::CallbackCq(plan.target.channel));
+    this->AddSendOps(plan, &ops_);
+    this->AddReceiveOps(plan, &ops_);
+    tag_.Attach(&ops_, this, [](void* self, bool ok) {
+      auto* const attempt = static_cast<WholeAttempt*>(self);
+      attempt->Finish(ok, attempt->ops_.got_message);
+      attempt->Done();
+    });
+    call.PerformOps(&ops_);
+  }
+
+ private:
+  BatchTag tag_;
+  CallOpSet<CallOpSendInitialMetadata, CallOpSendMessage,
+            CallOpRecvInitialMetadata, CallOpRecvMessage<R>,
+            CallOpClientSendClose, CallOpClientRecvStatus>
+      ops_;
+};
+
+// In two, so that response headers are seen when they come.
+template <typename R>
+class HeadersFirstAttempt final : public AttemptOf<R> {
+ public:
+  void RunBlocking(const UnaryPlan& /*plan*/) override { GPR_ASSERT(false); }
+
+  void Start(const UnaryPlan& plan, std::shared_ptr<UnaryAttempt> self,
+             std::shared_ptr<UnaryListener> listener) override {
+    this->Keep(std::move(self), std::move(listener));
+    grpc::internal::Call call = this->CreateCall(
+        plan.target, GrpcAccess::CallbackCq(plan.target.channel));
+    this->AddSendOps(plan, &start_);
+    start_tag_.Attach(&start_, this, [](void* self, bool ok) {
+      auto* const attempt = static_cast<HeadersFirstAttempt*>(self);
+      if (ok && !attempt->IsTrailersOnly()) {
+        attempt->listener().OnHeaders(*attempt);
+      }
+      attempt->HalfDone();
+    });
+    this->AddReceiveOps(plan, &finish_);
+    finish_tag_.Attach(&finish_, this, [](void* self, bool ok) {
+      auto* const attempt = static_cast<HeadersFirstAttempt*>(self);
+      attempt->Finish(ok, attempt->finish_.got_message);
+      attempt->HalfDone();
+    });
+    // The second half may end, and take `this` with it, before the first
+    // PerformOps returns only if both were started.
+    call.PerformOps(&start_);
+    call.PerformOps(&finish_);
+  }
+
+ private:
+  void HalfDone() {
+    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) this->Done();
+  }
+
+  std::atomic<int> pending_{2};
   BatchTag start_tag_;
   BatchTag finish_tag_;
-  Whole whole_;
-  StartHalf start_;
-  FinishHalf finish_;
+  CallOpSet<CallOpSendInitialMetadata, CallOpSendMessage, CallOpClientSendClose,
+            CallOpRecvInitialMetadata>
+      start_;
+  CallOpSet<CallOpRecvMessage<R>, CallOpClientRecvStatus> finish_;
 };
+
+template <typename R>
+std::shared_ptr<UnaryAttempt> CreateFor(bool report_headers) {
+  if (report_headers) return std::make_shared<HeadersFirstAttempt<R>>();
+  return std::make_shared<WholeAttempt<R>>();
+}
 
 }  // namespace
 
-std::shared_ptr<UnaryAttempt> UnaryAttempt::Create(MessageKind kind) {
-  if (kind == MessageKind::kProtobuf) {
-    return std::make_shared<AttemptOf<MessageLite>>();
-  }
-  return std::make_shared<AttemptOf<grpc::ByteBuffer>>();
+std::shared_ptr<UnaryAttempt> UnaryAttempt::Create(MessageKind kind,
+                                                   bool report_headers) {
+  return kind == MessageKind::kProtobuf
+             ? CreateFor<MessageLite>(report_headers)
+             : CreateFor<grpc::ByteBuffer>(report_headers);
 }
 
 void UnaryAttempt::Finish(bool operations_ok, bool got_message) {

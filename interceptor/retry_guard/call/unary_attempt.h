@@ -36,7 +36,7 @@ class UnaryListener {
   virtual ~UnaryListener() = default;
 
   // The server has sent response headers, and more will follow them: this is
-  // no answer of trailers only. Only if the attempt was started with
+  // no answer of trailers only. Only if the attempt was created with
   // `report_headers`.
   virtual void OnHeaders(UnaryAttempt& attempt) = 0;
 
@@ -46,15 +46,15 @@ class UnaryListener {
 class UnaryAttempt : public Attempt {
  public:
   // An attempt that was not started yet; its context is to be filled in first.
-  static std::shared_ptr<UnaryAttempt> Create(MessageKind kind);
+  static std::shared_ptr<UnaryAttempt> Create(MessageKind kind,
+                                              bool report_headers = false);
 
-  // Runs it to its end on this thread.
+  // Runs it to its end on this thread. Not if it is to report headers.
   virtual void RunBlocking(const UnaryPlan& plan) = 0;
 
   // Starts it. `self` and `listener` are kept until OnDone has returned.
   virtual void Start(const UnaryPlan& plan, std::shared_ptr<UnaryAttempt> self,
-                     std::shared_ptr<UnaryListener> listener,
-                     bool report_headers) = 0;
+                     std::shared_ptr<UnaryListener> listener) = 0;
 
   // Once it has ended. An OK answer whose message cannot be decoded is
   // INTERNAL.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -218,6 +219,13 @@ const MethodPolicy& ServiceConfig::ForMethod(std::string_view method) const {
     return policies_[it->second];
   }
   return default_ >= 0 ? policies_[default_] : built_in_;
+}
+
+bool ServiceConfig::Owns(const MethodPolicy& policy) const {
+  const std::less<> before;
+  const MethodPolicy* const first = policies_.data();
+  return &policy == &built_in_ ||
+         (!before(&policy, first) && before(&policy, first + policies_.size()));
 }
 
 std::vector<std::string> ServiceConfig::names() const {

@@ -31,6 +31,9 @@ class ServiceConfig {
   // `method` is "/package.Service/Method".
   const MethodPolicy& ForMethod(std::string_view method) const;
 
+  // `policy` is one that ForMethod of this object returns.
+  bool Owns(const MethodPolicy& policy) const;
+
   // What a Guard takes from this config.
   const GuardPolicy& guard() const { return guard_; }
 

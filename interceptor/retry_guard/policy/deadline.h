@@ -17,6 +17,13 @@ class AttemptTimeEstimate {
  public:
   void Record(absl::Duration took) { average_.Record(took); }
 
+  // For an attempt whose end was seen late: it took at most that long. Brings
+  // the estimate down, or begins it, but never up.
+  void RecordAtMost(absl::Duration took) {
+    const absl::Duration expected = Expected();
+    if (expected == absl::ZeroDuration() || took < expected) Record(took);
+  }
+
   // Zero before the first sample: an unknown method is given the benefit.
   absl::Duration Expected() const { return average_.value(); }
 

@@ -1,0 +1,64 @@
+#include "retry_guard/call/attempt_loop.h"
+
+#include <optional>
+#include <utility>
+
+namespace retry_guard::internal {
+
+using grpc::experimental::InterceptorBatchMethods;
+
+void AttemptLoop::TakeRequest(InterceptorBatchMethods* batch) {
+  request_ = *batch->GetSerializedSendMessage();
+  plan_.request_bytes = &request_;
+}
+
+void AttemptLoop::TakeTarget(InterceptorBatchMethods* batch) {
+  below_ = batch->GetInterceptedChannel();
+  plan_.target = core_->TargetBelow(below_.get());
+}
+
+void AttemptLoop::OnDone(UnaryAttempt& attempt) {
+  const auto self = shared_from_this();  // the answer may end the caller
+  CallCore::Ended ended{attempt.status(), attempt.context()};
+  ended.committed = committed();
+  const CallCore::Next next = core_->AfterAttempt(ended);
+  if (!next.retry) {
+    OnAnswer(Answer::FromAttempt(std::move(attempt_),
+                                 core_->FinalStatus(attempt.status()),
+                                 attempt.got_message()));
+    return;
+  }
+  if (attempt.touched_reply()) plan_.reply.Clear();
+  attempt_.reset();
+  RetryAt(next.at);
+}
+
+void AttemptLoop::StartAttempt() {
+  attempt_ = UnaryAttempt::Create(plan_.reply.kind, report_headers_);
+  core_->FillContext(&attempt_->context());
+  interruption_.BeginAttempt(attempt_);
+  // A copy: the attempt may end, and be replaced, before Start returns.
+  const std::shared_ptr<UnaryAttempt> attempt = attempt_;
+  attempt->Start(plan_, attempt, shared_from_this());
+}
+
+void AttemptLoop::RetryAt(absl::Time when) {
+  const uint64_t wait = interruption_.BeginWait();
+  watch_ = ParentWatch::Start(
+      core_, std::shared_ptr<Interruption>(shared_from_this(), &interruption_),
+      *plan_.target.method);
+  const auto timer = core_->channel().clock().StartTimer(
+      when, [self = shared_from_this()](bool /*fired*/) { self->WaitOver(); });
+  interruption_.SetTimer(wait, timer);
+}
+
+void AttemptLoop::WaitOver() {
+  if (watch_ != nullptr) std::exchange(watch_, nullptr)->Stop();
+  if (std::optional<KeptAnswer> refusal = core_->BeforeAttempt()) {
+    OnAnswer(Answer::FromKept(*std::move(refusal)));
+    return;
+  }
+  StartAttempt();
+}
+
+}  // namespace retry_guard::internal

@@ -1,0 +1,39 @@
+#include "retry_guard/call/own_attempt.h"
+
+namespace retry_guard::internal {
+
+bool OwnAttempt::Suits(const CallCore& core, Batch start) {
+  if (start->GetRecvStatus() == nullptr || !core.first_attempt_is_callers()) {
+    return false;
+  }
+  const Reply reply = core.ReplyAt(start->GetRecvMessage());
+  return static_cast<bool>(UnaryOps::Behind(start, reply.kind));
+}
+
+void OwnAttempt::Start(Batch batch) {
+  reply_ = core_.ReplyAt(batch->GetRecvMessage());
+  ops_ = UnaryOps::Behind(batch, reply_.kind);
+  core_.FillMetadata(batch->GetSendInitialMetadata());
+}
+
+CallCore::Next OwnAttempt::End(Batch batch, bool seen_late) {
+  grpc::Status& status = *batch->GetRecvStatus();
+  const bool undecodable = status.ok() && !ops_.succeeded();
+  if (undecodable) status = UndecodableReply();
+  CallCore::Ended ended{status, *core_.caller()};
+  ended.seen_late = seen_late;
+  const CallCore::Next next = core_.AfterAttempt(ended);
+  if (next.retry) {
+    reply_.Clear();  // a failed attempt, too, may have sent a message
+  } else if (undecodable) {
+    ops_.Overwrite(/*has_message=*/false);
+  }
+  return next;
+}
+
+void OwnAttempt::Overwrite(Batch batch, const Answer& answer) const {
+  internal::Overwrite(batch, answer);
+  ops_.Overwrite(answer.has_message);
+}
+
+}  // namespace retry_guard::internal

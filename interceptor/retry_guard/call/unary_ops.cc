@@ -1,0 +1,106 @@
+#include "retry_guard/call/unary_ops.h"
+
+#include <google/protobuf/message_lite.h>
+#include <grpcpp/impl/call_op_set.h>
+#include <grpcpp/support/byte_buffer.h>
+
+namespace retry_guard::internal {
+namespace {
+
+using google::protobuf::MessageLite;
+using grpc::internal::CallOpClientRecvStatus;
+using grpc::internal::CallOpClientSendClose;
+using grpc::internal::CallOpRecvInitialMetadata;
+using grpc::internal::CallOpRecvMessage;
+using grpc::internal::CallOpSendInitialMetadata;
+using grpc::internal::CallOpSendMessage;
+using grpc::internal::CallOpSet;
+using grpc::internal::CallOpSetInterface;
+using grpc::internal::InterceptorBatchMethodsImpl;
+
+// Of the blocking and of the callback API.
+template <typename R>
+using DirectOps = CallOpSet<CallOpSendInitialMetadata, CallOpSendMessage,
+                            CallOpRecvInitialMetadata, CallOpRecvMessage<R>,
+                            CallOpClientSendClose, CallOpClientRecvStatus>;
+// Of the completion-queue API.
+template <typename R>
+using QueuedOps = CallOpSet<CallOpSendInitialMetadata, CallOpSendMessage,
+                            CallOpClientSendClose, CallOpRecvInitialMetadata,
+                            CallOpRecvMessage<R>, CallOpClientRecvStatus>;
+
+// A private member by name: Private(Tag()) is a pointer to the one that Reveal
+// was instantiated for.
+template <typename Tag, typename Tag::Member kMember>
+struct Reveal {
+  friend typename Tag::Member Private(Tag /*tag*/) { return kMember; }
+};
+
+struct Operations {
+  using Member = CallOpSetInterface* InterceptorBatchMethodsImpl::*;
+  friend Member Private(Operations tag);
+};
+template struct Reveal<Operations, &InterceptorBatchMethodsImpl::ops_>;
+
+struct DirectMessage {
+  using Ops = DirectOps<MessageLite>;
+  using Member = bool Ops::*;
+  friend Member Private(DirectMessage tag);
+};
+template struct Reveal<DirectMessage, &DirectMessage::Ops::saved_status_>;
+
+struct DirectBytes {
+  using Ops = DirectOps<grpc::ByteBuffer>;
+  using Member = bool Ops::*;
+  friend Member Private(DirectBytes tag);
+};
+template struct Reveal<DirectBytes, &DirectBytes::Ops::saved_status_>;
+
+struct QueuedMessage {
+  using Ops = QueuedOps<MessageLite>;
+  using Member = bool Ops::*;
+  friend Member Private(QueuedMessage tag);
+};
+template struct Reveal<QueuedMessage, &QueuedMessage::Ops::saved_status_>;
+
+struct QueuedBytes {
+  using Ops = QueuedOps<grpc::ByteBuffer>;
+  using Member = bool Ops::*;
+  friend Member Private(QueuedBytes tag);
+};
+template struct Reveal<QueuedBytes, &QueuedBytes::Ops::saved_status_>;
+
+struct Flags {
+  bool* got_message = nullptr;
+  bool* succeeded = nullptr;
+};
+
+template <typename Kind>
+bool Find(CallOpSetInterface* behind, Flags* flags) {
+  auto* const ops = dynamic_cast<typename Kind::Ops*>(behind);
+  if (ops == nullptr) return false;
+  flags->got_message = &ops->got_message;
+  flags->succeeded = &(ops->*Private(Kind()));
+  return true;
+}
+
+}  // namespace
+
+UnaryOps UnaryOps::Behind(grpc::experimental::InterceptorBatchMethods* batch,
+                          MessageKind kind) {
+  auto* const methods = dynamic_cast<InterceptorBatchMethodsImpl*>(batch);
+  if (methods == nullptr) return {};
+  CallOpSetInterface* const behind = methods->*Private(Operations());
+  Flags flags;  // of one of them, or of none
+  if (kind == MessageKind::kProtobuf) {
+    Find<DirectMessage>(behind, &flags) || Find<QueuedMessage>(behind, &flags);
+  } else {
+    Find<DirectBytes>(behind, &flags) || Find<QueuedBytes>(behind, &flags);
+  }
+  UnaryOps ops;
+  ops.got_message_ = flags.got_message;
+  ops.succeeded_ = flags.succeeded;
+  return ops;
+}
+
+}  // namespace retry_guard::internal

@@ -1,0 +1,20 @@
+// What the parts of a decision cost, on 1, 2 and 4 threads, and beside the same
+// under one mutex.
+
+#ifndef TESTS_BENCHMARK_POLICY_BENCHMARK_H_
+#define TESTS_BENCHMARK_POLICY_BENCHMARK_H_
+
+#include <string>
+#include <vector>
+
+namespace retry_guard::benchmarks {
+
+void RegisterPolicyBenchmarks(const std::string& address, int repetitions,
+                              double seconds);
+
+// The beginnings of their names, to run them group by group.
+std::vector<std::string> PolicyGroups();
+
+}  // namespace retry_guard::benchmarks
+
+#endif  // TESTS_BENCHMARK_POLICY_BENCHMARK_H_
