@@ -22,10 +22,13 @@ foreach(name IN ITEMS CMAKE_PREFIX_PATH retry_guard_DIR retry_guard_ROOT
   unset(ENV{${name}})
 endforeach()
 
+# A list, which no argument of `run` can be.
+set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${LAUNCHER}")
+
+# configure_stranger(<build> <way> <option>...)
 function(configure_stranger build way)
   run("${CMAKE_COMMAND}" -S "${STRANGER}" -B "${build}" -G "${GENERATOR}"
-    "-DSTRANGER_GETS_IT_BY=${way}" "-DCMAKE_CXX_COMPILER=${CXX}"
-    "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}" ${ARGN})
+    "-DSTRANGER_GETS_IT_BY=${way}" "-DCMAKE_CXX_COMPILER=${CXX}" ${ARGN})
 endfunction()
 
 function(build_and_run_stranger build)
@@ -34,6 +37,8 @@ function(build_and_run_stranger build)
 endfunction()
 
 # Without CMake's knowledge of anything: what `pkg-config` says has to do.
+#
+# run_stranger_by_pkg_config(<prefix> <program> <option of the linker>...)
 function(run_stranger_by_pkg_config prefix program)
   find_program(PKG_CONFIG pkg-config REQUIRED)
   set(ENV{PKG_CONFIG_PATH} "${prefix}/${LIBDIR}/pkgconfig")
