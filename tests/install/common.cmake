@@ -44,7 +44,8 @@ function(run_stranger_by_pkg_config prefix program)
   set(ENV{PKG_CONFIG_PATH} "${prefix}/${LIBDIR}/pkgconfig")
   execute_process(
     COMMAND "${PKG_CONFIG}" --cflags --libs
-      retry_guard_testing retry_guard_interceptor gmock gtest_main
+      retry_guard_testing retry_guard_interceptor
+      grpc++ protobuf gmock gtest_main  # its own
     OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
     RESULT_VARIABLE result)
   if(NOT result EQUAL 0)
