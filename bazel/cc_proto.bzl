@@ -56,7 +56,9 @@ def cc_proto(name, srcs, grpc = False, **kwargs):
         name = name,
         srcs = code,
         hdrs = hdrs,
-        includes = ["."],
+        # Bazel has the root of a workspace among the includes as it is, and
+        # refuses to be told so.
+        includes = ["."] if native.package_name() else [],
         deps = ["@com_google_protobuf//:protobuf"] +
                (["@com_github_grpc_grpc//:grpc++"] if grpc else []),
         **kwargs
