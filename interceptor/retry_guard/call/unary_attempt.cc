@@ -44,7 +44,7 @@ class AttemptOf final : public UnaryAttempt {
     whole_.ClientSendClose();
     AddReceiveOps(plan, &whole_);
     whole_.RecvInitialMetadata(&context_);
-    call.PerformOps(&whole_);
+    whole_.FillOps(&call);
     const bool ok = queue.Pluck(&whole_);
     Finish(ok, whole_.got_message);
   }
@@ -91,7 +91,7 @@ class AttemptOf final : public UnaryAttempt {
       attempt->Finish(ok, attempt->whole_.got_message);
       attempt->Done();
     });
-    call.PerformOps(&whole_);
+    whole_.FillOps(&call);
   }
 
   void StartInTwo(const UnaryPlan& plan, grpc::internal::Call call) {
@@ -113,9 +113,9 @@ class AttemptOf final : public UnaryAttempt {
       attempt->HalfDone();
     });
     // The second half may end, and take `this` with it, before the first
-    // PerformOps returns only if both were started.
-    call.PerformOps(&start_);
-    call.PerformOps(&finish_);
+    // FillOps returns only if both were started.
+    start_.FillOps(&call);
+    finish_.FillOps(&call);
   }
 
   void HalfDone() {
