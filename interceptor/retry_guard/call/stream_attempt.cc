@@ -1,9 +1,9 @@
 #include "retry_guard/call/stream_attempt.h"
 
 #include <grpc/grpc.h>
-#include <grpc/support/log.h>
 #include <grpcpp/impl/serialization_traits.h>
 
+#include <cstdlib>
 #include <utility>
 
 #include "retry_guard/call/grpc_access.h"
@@ -23,8 +23,7 @@ template <typename Ops>
 void AddWrite(const StreamWrite& write, Ops* ops) {
   if (write.has_message) {
     // Only stores the bytes: what can fail fails when they are sent.
-    const grpc::Status stored = ops->SendMessage(write.message);
-    GPR_ASSERT(stored.ok());
+    if (!SendMessage(write.message, ops).ok()) std::abort();
   }
   if (write.closes) ops->ClientSendClose();
 }

@@ -1,10 +1,10 @@
 #include "retry_guard/call/unary_attempt.h"
 
-#include <grpc/support/log.h>
 #include <grpcpp/impl/call_op_set.h>
 #include <grpcpp/impl/serialization_traits.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <type_traits>
 #include <utility>
 
@@ -69,9 +69,9 @@ class AttemptOf final : public UnaryAttempt {
     AddHeaders(ops);
     // Both only store the message: what can fail fails when it is sent.
     const grpc::Status stored = plan.request_message != nullptr
-                                    ? ops->SendMessagePtr(plan.request_message)
-                                    : ops->SendMessage(*plan.request_bytes);
-    GPR_ASSERT(stored.ok());
+                                    ? SendMessagePtr(plan.request_message, ops)
+                                    : SendMessage(*plan.request_bytes, ops);
+    if (!stored.ok()) std::abort();
   }
 
   template <typename Ops>
