@@ -103,8 +103,8 @@ RETRY_GUARD_EXPORT grpc::Status DoNotRetry(grpc::ServerContextBase* inbound,
 // each unless the handler has set a pushback of its own. One per server; never
 // null.
 RETRY_GUARD_EXPORT
-    std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-    CreateServerInterceptorFactory(Inbound trust = Inbound::kTrusted);
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
+CreateServerInterceptorFactory(Inbound trust = Inbound::kTrusted);
 
 }  // namespace retry_guard
 
