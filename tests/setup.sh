@@ -1,4 +1,4 @@
-# What ./tests/run, ./examples/run and .ci/run share. To be sourced.
+# What the scripts of tests/, ./examples/run and .ci/run share. To be sourced.
 # shellcheck shell=bash disable=SC2034
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -10,6 +10,7 @@ build_packages=(
 )
 test_packages=(libgtest-dev libgmock-dev)
 proxy_packages=(nginx-light haproxy nghttp2-proxy)
+bazel_packages=(bazel-bootstrap)
 fuzz_packages=(clang libclang-rt-14-dev)
 
 say() { printf '== %s\n' "$*" >&2; }

@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "retry_guard/interceptor.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
@@ -36,7 +37,7 @@ namespace retry_guard {
 //
 // INVALID_ARGUMENT with every error if the policy is bad. A bad target makes a
 // lame channel, as with gRPC itself. Thread-safe.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(
+RETRY_GUARD_EXPORT absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(
     const std::string& target,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
     InterceptorOptions options = {}, grpc::ChannelArguments arguments = {},

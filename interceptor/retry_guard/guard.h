@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "retry_guard/policy/circuit_breaker.h"
 #include "retry_guard/policy/decision.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
@@ -59,7 +60,7 @@ struct GuardSnapshot {
 };
 
 // Thread-safe. Lives as long as any channel that uses it, or call of theirs.
-class Guard {
+class RETRY_GUARD_EXPORT Guard {
  public:
   static std::shared_ptr<Guard> Create();
   ~Guard();

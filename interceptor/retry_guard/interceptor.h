@@ -28,6 +28,7 @@
 #include "retry_guard/guard.h"
 #include "retry_guard/observer.h"
 #include "retry_guard/policy/clock.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
@@ -76,7 +77,7 @@ struct InterceptorOptions {
 
 // Thread-safe. Belongs to one channel: gRPC destroys it with the channel. Calls
 // that still run keep what they need.
-class InterceptorFactory final
+class RETRY_GUARD_EXPORT InterceptorFactory final
     : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
   // INVALID_ARGUMENT with every error, each with its path, if the policy is

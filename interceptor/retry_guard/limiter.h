@@ -20,12 +20,13 @@
 #include "absl/time/time.h"
 #include "retry_guard/policy/clock.h"
 #include "retry_guard/policy/concurrency_limit.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
 // Thread-safe. One for all handlers that share what is scarce. Must outlive its
 // permits.
-class ConcurrencyLimiter {
+class RETRY_GUARD_EXPORT ConcurrencyLimiter {
  public:
   struct Options {
     // Calls that are being worked on or wait for it inside this server; less

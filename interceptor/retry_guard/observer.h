@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "retry_guard/policy/circuit_breaker.h"
 #include "retry_guard/policy/decision.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
@@ -63,7 +64,7 @@ struct PolicyChange {
 // Guard::Snapshot. They must not destroy the ClientContext of a call that has
 // not ended, nor wait for somebody who does. An exception that escapes is
 // swallowed.
-class Observer {
+class RETRY_GUARD_EXPORT Observer {
  public:
   virtual ~Observer() = default;
 

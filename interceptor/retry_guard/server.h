@@ -27,6 +27,7 @@
 #include <string_view>
 
 #include "absl/time/time.h"
+#include "retry_guard/policy/export.h"
 #include "retry_guard/policy/marker.h"
 
 namespace retry_guard {
@@ -49,9 +50,9 @@ enum class Inbound { kTrusted, kUntrusted };
 // the outbound call's own has to be set before; one that is set afterwards
 // replaces all this. Where a server interceptor is installed, what it trusts is
 // trusted. From any thread, but not two at a time for one outbound context.
-void ContinueFrom(const grpc::ServerContextBase& inbound,
-                  grpc::ClientContext* outbound,
-                  Inbound trust = Inbound::kTrusted);
+RETRY_GUARD_EXPORT void ContinueFrom(const grpc::ServerContextBase& inbound,
+                                     grpc::ClientContext* outbound,
+                                     Inbound trust = Inbound::kTrusted);
 
 // For an application that retries by itself (a queue that redelivers, a user
 // who presses again): marks the call as owned by `owner`, so that no layer
@@ -59,11 +60,12 @@ void ContinueFrom(const grpc::ServerContextBase& inbound,
 // deadline was set, which the marker tells; replaces a marker that is there.
 // `owner` is cut to 128 bytes, and what is not printable ASCII in it becomes
 // '?'; an empty one marks nothing.
-void MarkOwned(grpc::ClientContext* outbound, std::string_view owner);
+RETRY_GUARD_EXPORT void MarkOwned(grpc::ClientContext* outbound,
+                                  std::string_view owner);
 
 // What a layer above says of the call, whether it is to be trusted or not;
 // nothing if it says nothing. While the inbound call is being served.
-std::optional<RetryMarker> ReadInboundMarker(
+RETRY_GUARD_EXPORT std::optional<RetryMarker> ReadInboundMarker(
     const grpc::ServerContextBase& inbound);
 
 // For a handler that is overloaded, or not ready: UNAVAILABLE, to be returned
@@ -74,18 +76,21 @@ std::optional<RetryMarker> ReadInboundMarker(
 // This and the next two write trailing metadata of `inbound`, so they have to
 // come before the call is finished, on one thread, and once: two pushbacks on
 // one call mean to stop.
-grpc::Status RetryLater(grpc::ServerContextBase* inbound, absl::Duration delay,
-                        std::string message);
+RETRY_GUARD_EXPORT grpc::Status RetryLater(grpc::ServerContextBase* inbound,
+                                           absl::Duration delay,
+                                           std::string message);
 
 // The same for any other status, which keeps its code, its message and the rest
 // of its details: ABORTED, say, while a twin of the same request is still being
 // carried out. OK stays as it is.
-grpc::Status RetryLater(grpc::ServerContextBase* inbound, absl::Duration delay,
-                        grpc::Status status);
+RETRY_GUARD_EXPORT grpc::Status RetryLater(grpc::ServerContextBase* inbound,
+                                           absl::Duration delay,
+                                           grpc::Status status);
 
 // `status`, with a pushback that tells every client not to retry it. OK stays
 // as it is.
-grpc::Status DoNotRetry(grpc::ServerContextBase* inbound, grpc::Status status);
+RETRY_GUARD_EXPORT grpc::Status DoNotRetry(grpc::ServerContextBase* inbound,
+                                           grpc::Status status);
 
 // With it installed, calls that handlers make through
 // ClientContext::FromServerContext (on channels with retry_guard) behave as
@@ -97,6 +102,7 @@ grpc::Status DoNotRetry(grpc::ServerContextBase* inbound, grpc::Status status);
 //   carries the time until the next probe as pushback;
 // each unless the handler has set a pushback of its own. One per server; never
 // null.
+RETRY_GUARD_EXPORT
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
 CreateServerInterceptorFactory(Inbound trust = Inbound::kTrusted);
 

@@ -24,12 +24,16 @@
 #include <grpcpp/impl/client_unary_call.h>
 #include <grpcpp/impl/rpc_method.h>
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/client_callback.h>
+#include <grpcpp/support/status.h>
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #if __has_include(<grpcpp/impl/proto_utils.h>)
 #include <grpcpp/impl/proto_utils.h>
 #else
@@ -126,6 +130,32 @@ namespace retry_guard::internal {
 
 using GrpcAccess = grpc::internal::CallbackUnaryCallImpl<Key, Key>;
 using PluckQueue = grpc::internal::BlockingUnaryCallImpl<Key, Key>::PluckQueue;
+
+template <typename Ops, typename = void>
+struct SendsWithAllocator : std::false_type {};
+template <typename Ops>
+struct SendsWithAllocator<
+    Ops, std::void_t<decltype(std::declval<Ops&>().SendMessage(
+             std::declval<const grpc::ByteBuffer&>(), nullptr))>>
+    : std::true_type {};
+
+// Newer versions want to be told whose memory to use; null is the heap's.
+template <typename Message, typename Ops>
+grpc::Status SendMessage(const Message& message, Ops* ops) {
+  if constexpr (SendsWithAllocator<Ops>::value) {
+    return ops->SendMessage(message, nullptr);
+  } else {
+    return ops->SendMessage(message);
+  }
+}
+template <typename Message, typename Ops>
+grpc::Status SendMessagePtr(const Message* message, Ops* ops) {
+  if constexpr (SendsWithAllocator<Ops>::value) {
+    return ops->SendMessagePtr(message, nullptr);
+  } else {
+    return ops->SendMessagePtr(message);
+  }
+}
 
 }  // namespace retry_guard::internal
 

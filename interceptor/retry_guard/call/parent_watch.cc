@@ -32,7 +32,7 @@ class UnsentCall final : public ParentWatch {
     tag_.Attach(&operations_, this, [](void* self, bool /*ok*/) {
       static_cast<UnsentCall*>(self)->Ended();
     });
-    call.PerformOps(&operations_);
+    operations_.FillOps(&call);
   }
 
   void Stop() override {

@@ -1,9 +1,9 @@
 #include "retry_guard/call/stream_attempt.h"
 
 #include <grpc/grpc.h>
-#include <grpc/support/log.h>
 #include <grpcpp/impl/serialization_traits.h>
 
+#include <cstdlib>
 #include <utility>
 
 #include "retry_guard/call/grpc_access.h"
@@ -23,8 +23,7 @@ template <typename Ops>
 void AddWrite(const StreamWrite& write, Ops* ops) {
   if (write.has_message) {
     // Only stores the bytes: what can fail fails when they are sent.
-    const grpc::Status stored = ops->SendMessage(write.message);
-    GPR_ASSERT(stored.ok());
+    if (!SendMessage(write.message, ops).ok()) std::abort();
   }
   if (write.closes) ops->ClientSendClose();
 }
@@ -41,25 +40,25 @@ void StreamAttempt::Start(const AttemptTarget& target,
   });
   AddHeaders(&send_);
   if (first != nullptr) AddWrite(*first, &send_);
-  call_.PerformOps(&send_);
+  send_.FillOps(&call_);
 
   headers_tag_.Attach(&headers_, this, [](void* self, bool ok) {
     auto* const attempt = static_cast<StreamAttempt*>(self);
     attempt->listener_->OnHeaders(!ok || attempt->IsTrailersOnly());
   });
   headers_.RecvInitialMetadata(&context_);
-  call_.PerformOps(&headers_);
+  headers_.FillOps(&call_);
 
   status_tag_.Attach(&status_ops_, this, [](void* self, bool /*ok*/) {
     static_cast<StreamAttempt*>(self)->listener_->OnStatus();
   });
   status_ops_.ClientRecvStatus(&context_, &status_);
-  call_.PerformOps(&status_ops_);
+  status_ops_.FillOps(&call_);
 }
 
 void StreamAttempt::Write(const StreamWrite& write) {
   AddWrite(write, &send_);
-  call_.PerformOps(&send_);
+  send_.FillOps(&call_);
 }
 
 void StreamAttempt::Read(const Reply& reply) {
@@ -79,7 +78,7 @@ void StreamAttempt::ReadInto(R* reply) {
   });
   ops.RecvMessage(reply);
   ops.AllowNoMessage();
-  call_.PerformOps(&ops);
+  ops.FillOps(&call_);
 }
 
 void StreamAttempt::TimeOut() {
@@ -96,14 +95,14 @@ bool BlockingStreamAttempt::Start(const AttemptTarget& target,
       ops;
   AddHeaders(&ops);
   if (first != nullptr) AddWrite(*first, &ops);
-  call_.PerformOps(&ops);
+  ops.FillOps(&call_);
   return queue_.Pluck(&ops);
 }
 
 bool BlockingStreamAttempt::Write(const StreamWrite& write) {
   CallOpSet<CallOpSendMessage, CallOpClientSendClose> ops;
   AddWrite(write, &ops);
-  call_.PerformOps(&ops);
+  ops.FillOps(&call_);
   return queue_.Pluck(&ops);
 }
 
@@ -111,7 +110,7 @@ void BlockingStreamAttempt::AwaitHeaders() {
   if (headers_received_) return;
   CallOpSet<CallOpRecvInitialMetadata> ops;
   ops.RecvInitialMetadata(&context_);
-  call_.PerformOps(&ops);
+  ops.FillOps(&call_);
   const bool ok = queue_.Pluck(&ops);
   headers_received_ = true;
   has_headers_ = ok && !IsTrailersOnly();
@@ -128,7 +127,7 @@ bool BlockingStreamAttempt::ReadInto(R* reply) {
   if (!headers_received_) ops.RecvInitialMetadata(&context_);
   ops.RecvMessage(reply);
   ops.AllowNoMessage();
-  call_.PerformOps(&ops);
+  ops.FillOps(&call_);
   const bool ok = queue_.Pluck(&ops);
   if (!headers_received_) {
     headers_received_ = true;
@@ -141,7 +140,7 @@ bool BlockingStreamAttempt::ReadInto(R* reply) {
 void BlockingStreamAttempt::AwaitStatus() {
   CallOpSet<CallOpClientRecvStatus> ops;
   ops.ClientRecvStatus(&context_, &status_);
-  call_.PerformOps(&ops);
+  ops.FillOps(&call_);
   queue_.Pluck(&ops);
 }
 

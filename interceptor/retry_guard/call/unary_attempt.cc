@@ -1,10 +1,10 @@
 #include "retry_guard/call/unary_attempt.h"
 
-#include <grpc/support/log.h>
 #include <grpcpp/impl/call_op_set.h>
 #include <grpcpp/impl/serialization_traits.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <type_traits>
 #include <utility>
 
@@ -49,9 +49,9 @@ class AttemptOf : public UnaryAttempt {
     AddHeaders(ops);
     // Both only store the message: what can fail fails when it is sent.
     const grpc::Status stored = plan.request_message != nullptr
-                                    ? ops->SendMessagePtr(plan.request_message)
-                                    : ops->SendMessage(*plan.request_bytes);
-    GPR_ASSERT(stored.ok());
+                                    ? SendMessagePtr(plan.request_message, ops)
+                                    : SendMessage(*plan.request_bytes, ops);
+    if (!stored.ok()) std::abort();
     ops->ClientSendClose();
     ops->RecvInitialMetadata(&context_);
   }
@@ -89,7 +89,7 @@ class WholeAttempt final : public AttemptOf<R> {
     grpc::internal::Call call = this->CreateCall(plan.target, queue.get());
     this->AddSendOps(plan, &ops_);
     this->AddReceiveOps(plan, &ops_);
-    call.PerformOps(&ops_);
+    ops_.FillOps(&call);
     const bool ok = queue.Pluck(&ops_);
     this->Finish(ok, ops_.got_message);
   }
@@ -106,7 +106,7 @@ class WholeAttempt final : public AttemptOf<R> {
       attempt->Finish(ok, attempt->ops_.got_message);
       attempt->Done();
     });
-    call.PerformOps(&ops_);
+    ops_.FillOps(&call);
   }
 
  private:
@@ -121,7 +121,7 @@ class WholeAttempt final : public AttemptOf<R> {
 template <typename R>
 class HeadersFirstAttempt final : public AttemptOf<R> {
  public:
-  void RunBlocking(const UnaryPlan& /*plan*/) override { GPR_ASSERT(false); }
+  void RunBlocking(const UnaryPlan& /*plan*/) override { std::abort(); }
 
   void Start(const UnaryPlan& plan, std::shared_ptr<UnaryAttempt> self,
              std::shared_ptr<UnaryListener> listener) override {
@@ -143,9 +143,9 @@ class HeadersFirstAttempt final : public AttemptOf<R> {
       attempt->HalfDone();
     });
     // The second half may end, and take `this` with it, before the first
-    // PerformOps returns only if both were started.
-    call.PerformOps(&start_);
-    call.PerformOps(&finish_);
+    // FillOps returns only if both were started.
+    start_.FillOps(&call);
+    finish_.FillOps(&call);
   }
 
  private:

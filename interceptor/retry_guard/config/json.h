@@ -11,12 +11,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
 struct JsonMember;
 
-struct JsonValue {
+struct RETRY_GUARD_EXPORT JsonValue {
   enum class Kind { kNull, kBool, kNumber, kString, kArray, kObject };
 
   Kind kind = Kind::kNull;
@@ -47,7 +48,8 @@ inline constexpr int kMaxJsonDepth = 64;
 // escapes must be valid Unicode. INVALID_ARGUMENT says where ("line 3, column
 // 14: ...", both from 1, columns in bytes) and what. Stack use does not grow
 // with the input.
-absl::StatusOr<JsonValue> ParseJson(absl::string_view source);
+RETRY_GUARD_EXPORT absl::StatusOr<JsonValue> ParseJson(
+    absl::string_view source);
 
 }  // namespace retry_guard
 

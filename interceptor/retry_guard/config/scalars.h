@@ -10,11 +10,12 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
 // A decimal number of any size. Immutable.
-class Decimal {
+class RETRY_GUARD_EXPORT Decimal {
  public:
   // The grammar of JSON numbers; nothing for anything else ("NaN", "+1", "1.").
   static std::optional<Decimal> Parse(absl::string_view text);
@@ -44,10 +45,11 @@ inline constexpr absl::Duration kMaxJsonDuration =
 // A proto3 JSON duration: seconds, at most nine decimals, "s". As grpc-go does,
 // ".5s" and "1.s" are taken too. What is longer than kMaxJsonDuration is some
 // value that is longer, either sign.
-std::optional<absl::Duration> ParseJsonDuration(absl::string_view text);
+RETRY_GUARD_EXPORT std::optional<absl::Duration> ParseJsonDuration(
+    absl::string_view text);
 
 // The same as every reader takes it: "0.5s". REQUIRES: not negative, finite.
-std::string FormatJsonDuration(absl::Duration duration);
+RETRY_GUARD_EXPORT std::string FormatJsonDuration(absl::Duration duration);
 
 }  // namespace retry_guard
 

@@ -16,12 +16,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "retry_guard/policy/export.h"
 #include "retry_guard/policy/method_policy.h"
 
 namespace retry_guard {
 
 // Immutable once parsed, hence thread-safe.
-class ServiceConfig {
+class RETRY_GUARD_EXPORT ServiceConfig {
  public:
   // Everything at its default: what holds without any config.
   static std::shared_ptr<const ServiceConfig> Default();
@@ -71,8 +72,8 @@ class ServiceConfig {
 // and a value out of range are errors; elsewhere unknown keys are gRPC's
 // business. All errors come at once, in one INVALID_ARGUMENT, a line each:
 //   methodConfig[1].retryPolicy.maxBackoff: "10" is no duration; write "10s"
-absl::StatusOr<std::shared_ptr<const ServiceConfig>> ParseServiceConfig(
-    std::string_view json);
+RETRY_GUARD_EXPORT absl::StatusOr<std::shared_ptr<const ServiceConfig>>
+ParseServiceConfig(std::string_view json);
 
 }  // namespace retry_guard
 

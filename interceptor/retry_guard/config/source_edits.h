@@ -11,11 +11,12 @@
 
 #include "absl/strings/string_view.h"
 #include "retry_guard/config/json.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
 // Not thread-safe.
-class SourceEdits {
+class RETRY_GUARD_EXPORT SourceEdits {
  public:
   // `json` stands in the place of `value`.
   void Replace(const JsonValue& value, std::string json);

@@ -10,6 +10,7 @@
 #define RETRY_GUARD_POLICY_BACKOFF_H_
 
 #include "absl/time/time.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
@@ -32,16 +33,19 @@ struct BackoffPolicy {
 // min(max, initial * multiplier^(retry - 1)), `retry` counting from 1. Never
 // overflows: an exponent of any size ends at `max` (or, with a multiplier
 // below 1, at zero).
-absl::Duration BackoffCeiling(const BackoffPolicy& policy, int retry);
+RETRY_GUARD_EXPORT absl::Duration BackoffCeiling(const BackoffPolicy& policy,
+                                                 int retry);
 
 // The delay before retry number `retry` (from 1). `previous` is the delay
 // before the retry before this one (ignored unless decorrelated; taken as
 // `initial` for the first). `unit` is uniform in [0, 1).
-absl::Duration BackoffDelay(const BackoffPolicy& policy, int retry,
-                            absl::Duration previous, double unit);
+RETRY_GUARD_EXPORT absl::Duration BackoffDelay(const BackoffPolicy& policy,
+                                               int retry,
+                                               absl::Duration previous,
+                                               double unit);
 
 // A call's place on the ladder. One per call; not thread-safe.
-class BackoffLadder {
+class RETRY_GUARD_EXPORT BackoffLadder {
  public:
   // The next delay; climbs one rung.
   absl::Duration Next(const BackoffPolicy& policy, double unit);

@@ -23,20 +23,22 @@
 #include <string_view>
 
 #include "absl/time/time.h"
+#include "retry_guard/policy/export.h"
 #include "retry_guard/policy/method_policy.h"
 
 namespace retry_guard {
 
 enum class BreakerState { kClosed, kOpen, kHalfOpen };
 
-std::string_view BreakerStateName(BreakerState state);  // "closed", "open", ...
+RETRY_GUARD_EXPORT std::string_view BreakerStateName(
+    BreakerState state);  // "closed", "open", ...
 
 // Thread-safe. Takes no lock while closed. Must outlive its permits. A breaker
 // whose policy is off admits everything and counts nothing.
 //
 // The rate is judged when a failure comes in, over slots of at most a sixteenth
 // of the window: an attempt may drop out of it up to two slots early.
-class CircuitBreaker {
+class RETRY_GUARD_EXPORT CircuitBreaker {
  public:
   enum class Result {
     kSuccess,

@@ -5,6 +5,7 @@
 #ifndef RETRY_GUARD_POLICY_CLASSIFIER_H_
 #define RETRY_GUARD_POLICY_CLASSIFIER_H_
 
+#include "retry_guard/policy/export.h"
 #include "retry_guard/policy/method_policy.h"
 #include "retry_guard/policy/outcome.h"
 
@@ -20,8 +21,9 @@ enum class Repeat {
 // `proto_idempotent`: the method's idempotency_level is NO_SIDE_EFFECTS or
 // IDEMPOTENT. `key_travels`: this call carries an `idempotency-key`. The config
 // has the last word in both directions.
-Repeat ClassifyRepeat(const MethodPolicy& policy, bool proto_idempotent,
-                      bool key_travels);
+RETRY_GUARD_EXPORT Repeat ClassifyRepeat(const MethodPolicy& policy,
+                                         bool proto_idempotent,
+                                         bool key_travels);
 
 // By code, server hint and origin:
 // - a code of `retryable_codes` (UNAVAILABLE unless the method lists others);
@@ -31,8 +33,9 @@ Repeat ClassifyRepeat(const MethodPolicy& policy, bool proto_idempotent,
 //   decides about it.
 // OK never, nor RESOURCE_EXHAUSTED or CANCELLED that were made locally, even if
 // listed.
-bool IsRetryable(const Outcome& outcome, const MethodPolicy& policy,
-                 bool key_travels);
+RETRY_GUARD_EXPORT bool IsRetryable(const Outcome& outcome,
+                                    const MethodPolicy& policy,
+                                    bool key_travels);
 
 // Whether this outcome may be followed by the same call again:
 // - kSafe: always;
@@ -40,7 +43,8 @@ bool IsRetryable(const Outcome& outcome, const MethodPolicy& policy,
 //   timeout only if DEADLINE_EXCEEDED is listed), the server's consent, never
 //   connected, or refused;
 // - kUnsafe: the server's consent or never connected.
-bool IsSafe(const Outcome& outcome, const MethodPolicy& policy, Repeat repeat);
+RETRY_GUARD_EXPORT bool IsSafe(const Outcome& outcome,
+                               const MethodPolicy& policy, Repeat repeat);
 
 }  // namespace retry_guard
 

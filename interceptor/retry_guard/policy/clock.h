@@ -11,11 +11,12 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
 // Implementations must be thread-safe.
-class Clock {
+class RETRY_GUARD_EXPORT Clock {
  public:
   // A timer that was started. Its callback runs exactly once. Dropping the
   // last reference neither cancels nor waits.

@@ -17,12 +17,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "retry_guard/policy/duration_average.h"
+#include "retry_guard/policy/export.h"
 #include "retry_guard/policy/mutex.h"
 
 namespace retry_guard {
 
 // Thread-safe. No lock on the way of a call that is let in.
-class ConcurrencyLimit {
+class RETRY_GUARD_EXPORT ConcurrencyLimit {
  public:
   // `places` >= 1 (less is taken as 1). Delays are at most `max_delay` (> 0).
   ConcurrencyLimit(int places, absl::Duration max_delay);

@@ -5,12 +5,13 @@
 
 #include "absl/time/time.h"
 #include "retry_guard/policy/duration_average.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
 // delay + expected <= remaining. `remaining` may be infinite (no deadline).
-bool RetryFits(absl::Duration delay, absl::Duration expected,
-               absl::Duration remaining);
+RETRY_GUARD_EXPORT bool RetryFits(absl::Duration delay, absl::Duration expected,
+                                  absl::Duration remaining);
 
 // What a successful attempt of one method takes. Thread-safe, lock-free.
 class AttemptTimeEstimate {

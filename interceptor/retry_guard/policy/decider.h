@@ -40,6 +40,7 @@
 #include "retry_guard/policy/circuit_breaker.h"
 #include "retry_guard/policy/classifier.h"
 #include "retry_guard/policy/decision.h"
+#include "retry_guard/policy/export.h"
 #include "retry_guard/policy/method_policy.h"
 #include "retry_guard/policy/outcome.h"
 #include "retry_guard/policy/retry_budget.h"
@@ -86,27 +87,29 @@ struct Ruling {
 };
 
 // `unit` is uniform in [0, 1) and sets the delay.
-Ruling DecideAfterAttempt(const CallTerms& terms, CallProgress& progress,
-                          const AttemptEnd& end, RetryBudget& budget,
-                          absl::Time now, double unit);
+RETRY_GUARD_EXPORT Ruling DecideAfterAttempt(const CallTerms& terms,
+                                             CallProgress& progress,
+                                             const AttemptEnd& end,
+                                             RetryBudget& budget,
+                                             absl::Time now, double unit);
 
 // Lines 1 and 2 of "before an attempt", and the kill switch for a retry;
 // nothing if the attempt may ask the breaker for its permit.
-std::optional<Reason> RefuseBeforeAttempt(const CallTerms& terms, bool is_retry,
-                                          bool caller_cancelled,
-                                          bool retries_enabled, absl::Time now);
+RETRY_GUARD_EXPORT std::optional<Reason> RefuseBeforeAttempt(
+    const CallTerms& terms, bool is_retry, bool caller_cancelled,
+    bool retries_enabled, absl::Time now);
 
 // Whether this layer may retry the call at all, and so claims it with its
 // marker: see "One layer retries" in the README.
-bool OwnsRetries(const CallTerms& terms, bool retries_enabled);
+RETRY_GUARD_EXPORT bool OwnsRetries(const CallTerms& terms,
+                                    bool retries_enabled);
 
 // What an attempt that ended so tells the breaker. `caller_cancelled`,
 // `deadline_was_short` (the time that the attempt had was less than what a
 // successful one takes) and CANCELLED say nothing of the backend.
-CircuitBreaker::Result BreakerResult(const Outcome& outcome,
-                                     const BreakerPolicy& policy,
-                                     bool caller_cancelled,
-                                     bool deadline_was_short);
+RETRY_GUARD_EXPORT CircuitBreaker::Result BreakerResult(
+    const Outcome& outcome, const BreakerPolicy& policy, bool caller_cancelled,
+    bool deadline_was_short);
 
 }  // namespace retry_guard
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
@@ -41,10 +42,10 @@ inline constexpr int kReasonCount =
     static_cast<int>(Reason::kUnknownMessageType) + 1;
 
 // "kBudgetExhausted" -> "BUDGET_EXHAUSTED"; stable, fit for a metric's label.
-std::string_view ReasonName(Reason reason);
-std::string_view VerdictName(Verdict verdict);
-std::ostream& operator<<(std::ostream& os, Reason reason);
-std::ostream& operator<<(std::ostream& os, Verdict verdict);
+RETRY_GUARD_EXPORT std::string_view ReasonName(Reason reason);
+RETRY_GUARD_EXPORT std::string_view VerdictName(Verdict verdict);
+RETRY_GUARD_EXPORT std::ostream& operator<<(std::ostream& os, Reason reason);
+RETRY_GUARD_EXPORT std::ostream& operator<<(std::ostream& os, Verdict verdict);
 
 // One decision. The views are valid during the observer's call only.
 struct Decision {
@@ -67,8 +68,9 @@ struct Decision {
 };
 
 // One line for a log: "/pkg.Svc/Get attempt 1 UNAVAILABLE: retry in 84ms (…)".
-std::string ToString(const Decision& decision);
-std::ostream& operator<<(std::ostream& os, const Decision& decision);
+RETRY_GUARD_EXPORT std::string ToString(const Decision& decision);
+RETRY_GUARD_EXPORT std::ostream& operator<<(std::ostream& os,
+                                            const Decision& decision);
 
 }  // namespace retry_guard
 

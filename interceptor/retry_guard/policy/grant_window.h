@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "retry_guard/policy/export.h"
 #include "retry_guard/policy/striped.h"
 #include "retry_guard/policy/time_slots.h"
 
@@ -25,7 +26,7 @@ namespace retry_guard {
 
 // Thread-safe, lock-free. Never forgets a grant before the window is over; may
 // remember it for up to two slots longer.
-class GrantWindow {
+class RETRY_GUARD_EXPORT GrantWindow {
  public:
   // What one window hands over to the next when its parameters change.
   struct Legacy {

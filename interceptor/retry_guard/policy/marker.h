@@ -13,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
@@ -35,10 +36,11 @@ struct MarkerSources {
 // replaced) the first; of several times the shortest. An owner is cut to
 // kLongestOwner, and what is not printable ASCII in it becomes '?', since it is
 // sent on. Times are saturated.
-std::optional<RetryMarker> ReadMarker(const MarkerSources& sources);
+RETRY_GUARD_EXPORT std::optional<RetryMarker> ReadMarker(
+    const MarkerSources& sources);
 
 // `owner` as it can travel: cut and cleaned as above.
-std::string PrintableOwner(std::string_view owner);
+RETRY_GUARD_EXPORT std::string PrintableOwner(std::string_view owner);
 
 }  // namespace retry_guard
 

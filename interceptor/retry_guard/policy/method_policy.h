@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "retry_guard/policy/backoff.h"
+#include "retry_guard/policy/export.h"
 #include "retry_guard/policy/pushback.h"
 #include "retry_guard/policy/status_codes.h"
 
@@ -84,11 +85,15 @@ struct GuardPolicy {
   BreakerPolicy breaker;
 };
 
-bool operator==(const BudgetPolicy& a, const BudgetPolicy& b);
-bool operator==(const ThrottlePolicy& a, const ThrottlePolicy& b);
-bool operator==(const BreakerPolicy& a, const BreakerPolicy& b);
-bool operator==(const GuardPolicy& a, const GuardPolicy& b);
-bool operator==(const MethodPolicy& a, const MethodPolicy& b);
+RETRY_GUARD_EXPORT bool operator==(const BudgetPolicy& a,
+                                   const BudgetPolicy& b);
+RETRY_GUARD_EXPORT bool operator==(const ThrottlePolicy& a,
+                                   const ThrottlePolicy& b);
+RETRY_GUARD_EXPORT bool operator==(const BreakerPolicy& a,
+                                   const BreakerPolicy& b);
+RETRY_GUARD_EXPORT bool operator==(const GuardPolicy& a, const GuardPolicy& b);
+RETRY_GUARD_EXPORT bool operator==(const MethodPolicy& a,
+                                   const MethodPolicy& b);
 
 }  // namespace retry_guard
 

@@ -13,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
@@ -50,7 +51,8 @@ struct HintSources {
 // 3. retry-after: whole seconds (saturated), or an HTTP date in one of the
 //    three forms of RFC 9110 5.6.7 against `wall_now` (the past is zero);
 //    anything else is ignored.
-ServerHint ReadServerHint(const HintSources& sources, absl::Time wall_now);
+RETRY_GUARD_EXPORT ServerHint ReadServerHint(const HintSources& sources,
+                                             absl::Time wall_now);
 
 struct PushbackPolicy {
   absl::Duration max_wait = absl::Seconds(60);  // > 0; a longer hint stops
@@ -59,16 +61,19 @@ struct PushbackPolicy {
 
 // Whether the server forbids the retry: it said stop, or a wait longer than we
 // are willing to hold a call for.
-bool ServerForbidsRetry(const ServerHint& hint, const PushbackPolicy& policy);
+RETRY_GUARD_EXPORT bool ServerForbidsRetry(const ServerHint& hint,
+                                           const PushbackPolicy& policy);
 
 // The wait that a delay hint makes of itself: hint * U[1, 1 + jitter], never
 // earlier than asked. For RetryInfo and retry-after at least `own_backoff`. A
 // hint of zero waits U[0, initial_backoff], since a herd that was told "now"
 // must not come back as one. `unit` is uniform in [0, 1).
 // REQUIRES: hint.present() && !ServerForbidsRetry(hint, policy).
-absl::Duration HintedWait(const ServerHint& hint, const PushbackPolicy& policy,
-                          absl::Duration initial_backoff,
-                          absl::Duration own_backoff, double unit);
+RETRY_GUARD_EXPORT absl::Duration HintedWait(const ServerHint& hint,
+                                             const PushbackPolicy& policy,
+                                             absl::Duration initial_backoff,
+                                             absl::Duration own_backoff,
+                                             double unit);
 
 }  // namespace retry_guard
 

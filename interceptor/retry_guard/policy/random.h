@@ -9,12 +9,14 @@
 #include <optional>
 #include <string>
 
+#include "retry_guard/policy/export.h"
+
 namespace retry_guard {
 
 // Thread-safe, lock-free. Without a seed the numbers come from a generator per
 // thread that the system seeds; with one (tests, simulations) the sequence is
 // the same in every run, as long as one thread asks.
-class Random {
+class RETRY_GUARD_EXPORT Random {
  public:
   explicit Random(std::optional<uint64_t> seed = std::nullopt);
 

@@ -26,13 +26,14 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "retry_guard/policy/export.h"
 #include "retry_guard/policy/method_policy.h"
 
 namespace retry_guard {
 
 // Thread-safe. No method takes a lock. `now` is on one steady timeline; a
 // thread may come with a `now` that is a little older than another's.
-class RetryBudget {
+class RETRY_GUARD_EXPORT RetryBudget {
  public:
   // Proof of a token; needed to give it back. A value.
   struct Token {

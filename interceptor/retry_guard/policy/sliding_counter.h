@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "retry_guard/policy/export.h"
 #include "retry_guard/policy/striped.h"
 #include "retry_guard/policy/time_slots.h"
 
@@ -17,7 +18,7 @@ namespace retry_guard {
 // Thread-safe, lock-free. Adding is one compare-and-swap on a line of the
 // thread's own. Never counts an event for longer than the window; may forget it
 // up to two slots early. Saturates at 2^28 - 1.
-class SlidingCounter {
+class RETRY_GUARD_EXPORT SlidingCounter {
  public:
   explicit SlidingCounter(const TimeSlots& slots);
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
@@ -47,10 +48,11 @@ constexpr absl::StatusCode SanitizeStatusCode(int raw) {
 
 // "UNAVAILABLE" and the like, always upper case ("CANCELLED" with two Ls,
 // "OK").
-std::string_view StatusCodeName(absl::StatusCode code);
+RETRY_GUARD_EXPORT std::string_view StatusCodeName(absl::StatusCode code);
 
 // The code of a name in any case; nothing for a name that is none.
-std::optional<absl::StatusCode> StatusCodeFromName(std::string_view name);
+RETRY_GUARD_EXPORT std::optional<absl::StatusCode> StatusCodeFromName(
+    std::string_view name);
 
 }  // namespace retry_guard
 

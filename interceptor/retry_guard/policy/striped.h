@@ -6,15 +6,17 @@
 
 #include <cstddef>
 
+#include "retry_guard/policy/export.h"
+
 namespace retry_guard {
 
 inline constexpr size_t kCacheLine = 64;
 
 // How many stripes are worth having on this machine: a power of two, 1 to 8.
-size_t StripeCount();
+RETRY_GUARD_EXPORT size_t StripeCount();
 
 // Deals out 1, 2, 3, ...
-size_t NextStripe();
+RETRY_GUARD_EXPORT size_t NextStripe();
 
 // A number that stays with the calling thread. Take it modulo StripeCount().
 inline size_t ThreadStripe() {

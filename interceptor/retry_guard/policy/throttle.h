@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "retry_guard/policy/export.h"
 #include "retry_guard/policy/method_policy.h"
 #include "retry_guard/policy/striped.h"
 
@@ -15,7 +16,7 @@ namespace retry_guard {
 // Starts full. Thread-safe, lock-free: level and parameters share one word, so
 // that a change of parameters and a count never mix. In thousandths of a token;
 // up to 1048575 of them.
-class Throttle {
+class RETRY_GUARD_EXPORT Throttle {
  public:
   explicit Throttle(const std::optional<ThrottlePolicy>& policy);
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard {
 
@@ -27,15 +28,15 @@ struct TransportFacts {
 // Classifies a failed attempt. Only UNAVAILABLE is ever more than kNone.
 // kNeverConnected needs `!reached_a_peer`: a server that forwards the status
 // of its own downstream sends the same text. kRefused needs `!got_metadata`.
-TransportEvent RecognizeTransportEvent(absl::StatusCode code,
-                                       std::string_view message,
-                                       const TransportFacts& facts);
+RETRY_GUARD_EXPORT TransportEvent
+RecognizeTransportEvent(absl::StatusCode code, std::string_view message,
+                        const TransportFacts& facts);
 
 // Whether ClientContext::peer() names a transport address (`ipv4:`, `ipv6:`,
 // `unix:` and the like): then the attempt got as far as a connection. A status
 // that was made locally has a peer that names none; gRPC puts the channel's
 // target there then, so a target that is spelt as an address looks like one.
-bool NamesTransportAddress(std::string_view peer);
+RETRY_GUARD_EXPORT bool NamesTransportAddress(std::string_view peer);
 
 }  // namespace retry_guard
 

@@ -20,11 +20,12 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "retry_guard/policy/clock.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard::testing {
 
 // Thread-safe.
-class ManualClock final : public Clock {
+class RETRY_GUARD_EXPORT ManualClock final : public Clock {
  public:
   // Starts at 2001-09-09 01:46:40 UTC (a billion seconds) unless told.
   explicit ManualClock(absl::Time start = absl::FromUnixSeconds(1'000'000'000));

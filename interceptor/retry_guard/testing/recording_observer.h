@@ -20,6 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "retry_guard/observer.h"
+#include "retry_guard/policy/export.h"
 
 namespace retry_guard::testing {
 
@@ -60,10 +61,11 @@ struct RecordedPolicyChange {
 };
 
 // Printed by GoogleTest when a matcher fails.
-std::ostream& operator<<(std::ostream& os, const RecordedDecision& decision);
+RETRY_GUARD_EXPORT std::ostream& operator<<(std::ostream& os,
+                                            const RecordedDecision& decision);
 
 // Thread-safe.
-class RecordingObserver : public Observer {
+class RETRY_GUARD_EXPORT RecordingObserver : public Observer {
  public:
   // In the order in which they were heard, of all calls.
   std::vector<RecordedDecision> decisions() const;
