@@ -9,7 +9,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "tests/end2end/fixture.h"
+#include "tests/end2end/interceptors.h"
 #include "tests/end2end/stream_styles.h"
 
 namespace retry_guard::end2end {
@@ -332,6 +334,43 @@ TEST_P(StreamRetryTest, TheAttemptTimeoutEndsWhenTheServerAnswers) {
   stream->WritesDone();
   EXPECT_THAT(ReadAll(*stream), ElementsAre("two"));
   EXPECT_TRUE(stream->Finish().ok());
+}
+
+// Whoever reads without asking for the headers (a reactor) may have a message
+// before it is told that headers have come.
+TEST_P(StreamRetryTest, AMessageCommitsHoweverLateItsHeadersAreTold) {
+  if (GetParam() != Style::kReactor) GTEST_SKIP() << "reads both at once";
+  using grpc::experimental::InterceptionHookPoints;
+  const auto clock = UseManualClock();
+  streams_ = std::make_unique<StreamServer>(std::vector<Act>{Echo()});
+  target_ = streams_->address();
+  absl::Notification told;
+  grpc::experimental::InterceptorBatchMethods* headers = nullptr;
+  MakeChannelByHand(
+      Policy(3).Guard(
+          R"("perAttemptTimeout": "100s", "idempotency": "IDEMPOTENT")"),
+      ListOf(
+          OnEachBatch([&](grpc::experimental::InterceptorBatchMethods* batch) {
+            if (batch->QueryInterceptionHookPoint(
+                    InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
+              headers = batch;
+              told.Notify();
+              return;
+            }
+            batch->Proceed();
+          })));
+  const auto stream = Start();
+  std::string text;
+  EXPECT_TRUE(stream->Write("one"));
+  EXPECT_TRUE(stream->Read(&text));
+  clock->Advance(absl::Seconds(100));
+  told.WaitForNotification();
+  headers->Proceed();
+  EXPECT_TRUE(stream->Write("two"));
+  stream->WritesDone();
+  EXPECT_THAT(ReadAll(*stream), ElementsAre("two"));
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_THAT(streams_->read(), ElementsAre(ElementsAre("one", "two")));
 }
 
 TEST_P(StreamRetryTest, WhatDoesNotFitTheBufferDuringABackoffIsSentByTheNext) {
