@@ -168,9 +168,7 @@ void Chaos::Recover() {
             " channel does not recover: ", status.error_message()));
         break;
       }
-      Plan plan;
-      plan.seed = options_.seed;
-      plan.id = id++;
+      Plan plan = CalmPlan(options_.seed, id++);
       plan.route = way->id();
       const auto record = std::make_shared<Record>(plan, &faults_);
       ledger_.Open(record);

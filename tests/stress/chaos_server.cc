@@ -53,6 +53,8 @@ class Play final : public grpc::ServerGenericBidiReactor {
 
   void Start() {
     if (!step_.headers) return Next();
+    // With something in them: empty ones may become trailers only on their way.
+    context_->AddInitialMetadata("chaos-headers", "1");
     absl::MutexLock lock(&mu_);
     if (!finished_) StartSendInitialMetadata();
   }

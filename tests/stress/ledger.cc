@@ -24,15 +24,21 @@ void Record::Fault(const std::string& what) const {
 void Record::Attach(grpc::ClientContext* context) {
   absl::MutexLock lock(&context_mu_);
   context_ = context;
+  // The moment may have come before the call.
+  if (cancelled_) context->TryCancel();
 }
 
-void Record::Detach() { Attach(nullptr); }
+void Record::Detach() {
+  absl::MutexLock lock(&context_mu_);
+  context_ = nullptr;
+  detached_ = true;
+}
 
 void Record::Cancel() {
   absl::MutexLock lock(&context_mu_);
-  if (context_ == nullptr) return;
+  if (detached_) return;
   cancelled_ = true;
-  context_->TryCancel();
+  if (context_ != nullptr) context_->TryCancel();
 }
 
 void Record::AttemptStarted(int number) {

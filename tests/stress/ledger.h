@@ -99,6 +99,7 @@ class Record {
   std::vector<SeenAttempt> attempts_ ABSL_GUARDED_BY(mu_);
   absl::Mutex context_mu_;
   grpc::ClientContext* context_ ABSL_GUARDED_BY(context_mu_) = nullptr;
+  bool detached_ ABSL_GUARDED_BY(context_mu_) = false;
 };
 
 // Finds a call by the number that its metadata carry. Thread-safe.

@@ -103,6 +103,10 @@ class Judgement {
 
   bool IsRetryable(const Step& step) const {
     if (step.code == StatusCode::UNAVAILABLE) return true;
+    // It may have come as the attempt timed out, and then means that.
+    if (step.code == StatusCode::DEADLINE_EXCEEDED) {
+      return route_.per_attempt_timeout;
+    }
     if (step.code == StatusCode::ABORTED) {
       return route_.lists_aborted ||
              (plan_.route == RouteId::kBreakers && HintConsents(step.hint));
@@ -188,6 +192,16 @@ class Judgement {
     return false;
   }
 
+  // A deadline that passed as the server said the same: the answer before it is
+  // told along.
+  bool IsEmbellished(const grpc::Status& status, int attempt) const {
+    return status.error_code() == StatusCode::DEADLINE_EXCEEDED &&
+           (route_.per_attempt_timeout || plan_.deadline.has_value() ||
+            plan_.parent != Parent::kNone) &&
+           absl::StartsWith(status.error_message(),
+                            plan_.ErrorText(attempt) + " in attempt ");
+  }
+
   void JudgeOk() {
     if (plan_.StepFor(last_attempt()).end != Step::End::kOk) {
       Wrong("OK, which no server said");
@@ -204,7 +218,10 @@ class Judgement {
   void JudgeServersWord(const grpc::Status& status) {
     int said_in = 0;
     for (int attempt = 1; attempt <= last_attempt(); ++attempt) {
-      if (status.error_message() == plan_.ErrorText(attempt)) said_in = attempt;
+      if (status.error_message() == plan_.ErrorText(attempt) ||
+          IsEmbellished(status, attempt)) {
+        said_in = attempt;
+      }
     }
     if (said_in == 0) {
       Wrong("ends with the words of another call: ", status.error_message());

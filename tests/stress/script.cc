@@ -218,6 +218,13 @@ std::string Plan::ToString() const {
   return text;
 }
 
+Plan CalmPlan(uint64_t seed, uint64_t id) {
+  Plan plan;
+  plan.seed = seed;
+  plan.id = id;
+  return plan;
+}
+
 Plan MakePlan(uint64_t seed, uint64_t id, const Limits& limits) {
   // Attempts count from 1: 0 is the plan's own.
   Dice dice(seed, id, 0);

@@ -128,6 +128,9 @@ struct Limits {
   bool sync_only = false;
 };
 
+// A plain call.
+Plan CalmPlan(uint64_t seed, uint64_t id);
+
 Plan MakePlan(uint64_t seed, uint64_t id, const Limits& limits);
 
 // Metadata with the number of a call.
