@@ -1,5 +1,6 @@
 // Streams are retried until they commit (gRFC A6).
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -416,6 +417,34 @@ TEST_P(StreamRetryTest, TheAttemptTimeoutEndsWhenTheBufferLimitCommits) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   stream->WritesDone();
   EXPECT_THAT(ReadAll(*stream), ElementsAre("done"));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+// A blocking stream, too: the thread that writes must not be kept by the read.
+TEST_P(StreamRetryTest, ACorkedStreamMayBeReadBeforeItStarts) {
+  using grpc::experimental::InterceptionHookPoints;
+  Act late;
+  late.reads = 2;
+  late.replies = {"done"};
+  absl::Notification reads;
+  std::atomic<bool> told{false};
+  before_ours_.push_back(
+      OnEachBatch([&](grpc::experimental::InterceptorBatchMethods* batch) {
+        const bool starts = batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA);
+        batch->Proceed();
+        if (!starts && !told.exchange(true)) reads.Notify();
+      }));
+  Serve({late}, Policy(3));
+  const auto stream = Start(/*corked=*/true);
+  std::vector<std::string> texts;
+  std::thread reader([&] { texts = ReadAll(*stream); });
+  reads.WaitForNotification();
+  EXPECT_TRUE(stream->Write("one"));
+  EXPECT_TRUE(stream->Write("two"));
+  stream->WritesDone();
+  reader.join();
+  EXPECT_THAT(texts, ElementsAre("done"));
   EXPECT_TRUE(stream->Finish().ok());
 }
 

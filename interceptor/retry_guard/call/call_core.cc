@@ -56,6 +56,7 @@ CallCore::CallCore(std::shared_ptr<ChannelState> channel,
       type_(static_cast<grpc::internal::RpcMethod::RpcType>(info->type())),
       caller_(info->client_context()),
       rpc_channel_(info->channel()),
+      corked_(GrpcAccess::Corked(*caller_)),
       raw_deadline_(caller_->raw_deadline()),
       attempt_deadline_(raw_deadline_) {
   if (method_ == nullptr) {
@@ -115,8 +116,6 @@ void CallCore::InheritMarker() {
     SetOne(*metadata_, kRetryRemainingMs, RemainingMs(remaining));
   }
 }
-
-bool CallCore::corked() const { return GrpcAccess::Corked(*caller_); }
 
 absl::Time CallCore::context_deadline() const {
   return channel_->clock().Now() + TimeUntil(raw_deadline_);
