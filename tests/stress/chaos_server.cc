@@ -251,8 +251,10 @@ class ChaosServer::Service final : public grpc::CallbackGenericService {
     } else {
       ledger_->ArrivedLate(id, attempt);
     }
-    auto* const play = new Play(context, MakePlan(seed_, id, limits_), attempt,
-                                std::move(record), calm_->load(), faults_);
+    const bool calm = calm_->load();
+    Plan plan = calm ? CalmPlan(seed_, id) : MakePlan(seed_, id, limits_);
+    auto* const play = new Play(context, std::move(plan), attempt,
+                                std::move(record), calm, faults_);
     play->Start();
     return play;
   }

@@ -189,7 +189,18 @@ class Judgement {
   // wait.
   bool IsKept(const grpc::Status& status) const {
     if (status.error_code() == StatusCode::CANCELLED) return MayBeCancelled();
-    return false;
+    // That of the server, where the attempts after it have timed out.
+    int said_in = 0;
+    for (const SeenAttempt& attempt : attempts_) {
+      const bool timed_out = route_.per_attempt_timeout &&
+                             attempt.code == StatusCode::DEADLINE_EXCEEDED;
+      if (attempt.message == status.error_message()) {
+        said_in = attempt.number;
+      } else if (said_in > 0 && !timed_out) {
+        return false;
+      }
+    }
+    return said_in > 0;
   }
 
   // A deadline that passed as the server said the same: the answer before it is
