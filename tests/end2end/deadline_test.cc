@@ -103,6 +103,17 @@ TEST_P(DeadlineTest, ADeadlineInMidAttemptEndsTheCallAndTellsTheLastAnswer) {
                                         absl::StatusCode::kDeadlineExceeded))));
 }
 
+// The words of a server that answers DEADLINE_EXCEEDED in time are its own.
+TEST_P(DeadlineTest, AServersOwnDeadlineExceededIsItsLastAnswer) {
+  server_.SetScript(
+      {Unavailable("busy"), Fail(grpc::StatusCode::DEADLINE_EXCEEDED, "mine")});
+  MakeChannel(Policy(4));
+  EXPECT_EQ(CallUnary().status.error_message(), "mine");
+  server_.SetScript(
+      {Unavailable("busy"), Fail(grpc::StatusCode::DEADLINE_EXCEEDED, "mine")});
+  EXPECT_EQ(CallWithin(absl::Seconds(20)).status.error_message(), "mine");
+}
+
 TEST_P(DeadlineTest, AFirstAttemptThatNeverAnswersEndsAtTheDeadline) {
   server_.SetScript({Hold()});
   MakeChannel(Policy(4));

@@ -1,5 +1,6 @@
 // Streams are retried until they commit (gRFC A6).
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,7 +10,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "tests/end2end/fixture.h"
+#include "tests/end2end/interceptors.h"
 #include "tests/end2end/stream_styles.h"
 
 namespace retry_guard::end2end {
@@ -334,6 +337,43 @@ TEST_P(StreamRetryTest, TheAttemptTimeoutEndsWhenTheServerAnswers) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
+// Whoever reads without asking for the headers (a reactor) may have a message
+// before it is told that headers have come.
+TEST_P(StreamRetryTest, AMessageCommitsHoweverLateItsHeadersAreTold) {
+  if (GetParam() != Style::kReactor) GTEST_SKIP() << "reads both at once";
+  using grpc::experimental::InterceptionHookPoints;
+  const auto clock = UseManualClock();
+  streams_ = std::make_unique<StreamServer>(std::vector<Act>{Echo()});
+  target_ = streams_->address();
+  absl::Notification told;
+  grpc::experimental::InterceptorBatchMethods* headers = nullptr;
+  MakeChannelByHand(
+      Policy(3).Guard(
+          R"("perAttemptTimeout": "100s", "idempotency": "IDEMPOTENT")"),
+      ListOf(
+          OnEachBatch([&](grpc::experimental::InterceptorBatchMethods* batch) {
+            if (batch->QueryInterceptionHookPoint(
+                    InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
+              headers = batch;
+              told.Notify();
+              return;
+            }
+            batch->Proceed();
+          })));
+  const auto stream = Start();
+  std::string text;
+  EXPECT_TRUE(stream->Write("one"));
+  EXPECT_TRUE(stream->Read(&text));
+  clock->Advance(absl::Seconds(100));
+  told.WaitForNotification();
+  headers->Proceed();
+  EXPECT_TRUE(stream->Write("two"));
+  stream->WritesDone();
+  EXPECT_THAT(ReadAll(*stream), ElementsAre("two"));
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_THAT(streams_->read(), ElementsAre(ElementsAre("one", "two")));
+}
+
 TEST_P(StreamRetryTest, WhatDoesNotFitTheBufferDuringABackoffIsSentByTheNext) {
   const auto clock = UseManualClock();
   Serve({Down(), Echo()},
@@ -377,6 +417,34 @@ TEST_P(StreamRetryTest, TheAttemptTimeoutEndsWhenTheBufferLimitCommits) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   stream->WritesDone();
   EXPECT_THAT(ReadAll(*stream), ElementsAre("done"));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+// A blocking stream, too: the thread that writes must not be kept by the read.
+TEST_P(StreamRetryTest, ACorkedStreamMayBeReadBeforeItStarts) {
+  using grpc::experimental::InterceptionHookPoints;
+  Act late;
+  late.reads = 2;
+  late.replies = {"done"};
+  absl::Notification reads;
+  std::atomic<bool> told{false};
+  before_ours_.push_back(
+      OnEachBatch([&](grpc::experimental::InterceptorBatchMethods* batch) {
+        const bool starts = batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA);
+        batch->Proceed();
+        if (!starts && !told.exchange(true)) reads.Notify();
+      }));
+  Serve({late}, Policy(3));
+  const auto stream = Start(/*corked=*/true);
+  std::vector<std::string> texts;
+  std::thread reader([&] { texts = ReadAll(*stream); });
+  reads.WaitForNotification();
+  EXPECT_TRUE(stream->Write("one"));
+  EXPECT_TRUE(stream->Write("two"));
+  stream->WritesDone();
+  reader.join();
+  EXPECT_THAT(texts, ElementsAre("done"));
   EXPECT_TRUE(stream->Finish().ok());
 }
 

@@ -56,6 +56,7 @@ CallCore::CallCore(std::shared_ptr<ChannelState> channel,
       type_(static_cast<grpc::internal::RpcMethod::RpcType>(info->type())),
       caller_(info->client_context()),
       rpc_channel_(info->channel()),
+      corked_(GrpcAccess::Corked(*caller_)),
       raw_deadline_(caller_->raw_deadline()),
       attempt_deadline_(raw_deadline_) {
   if (method_ == nullptr) {
@@ -117,8 +118,6 @@ void CallCore::InheritMarker() {
     SetOne(*metadata_, kRetryRemainingMs, RemainingMs(remaining));
   }
 }
-
-bool CallCore::corked() const { return GrpcAccess::Corked(*caller_); }
 
 absl::Time CallCore::context_deadline() const {
   return channel_->clock().Now() + TimeUntil(raw_deadline_);
@@ -505,6 +504,17 @@ grpc::Status CallCore::FinalStatus(const grpc::Status& status) const {
   }
   const grpc::Status& last = last_answer_->status;
   if (last.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) return status;
+  // A server may answer so, too, while there is time left: then these are its
+  // last words. (How much an inbound call has left is not known everywhere.)
+  const absl::Duration timeout = terms_.policy->per_attempt_timeout;
+  const absl::Duration slack = TimerSlack(timeout);
+  const bool attempt_timed_out =
+      attempt_timeout_set_ &&
+      channel_->clock().Now() - attempt_started_ >= timeout - slack;
+  if (parent_ == nullptr && !attempt_timed_out &&
+      TimeUntil(attempt_deadline_) > slack) {
+    return status;
+  }
   return {status.error_code(),
           absl::StrCat(
               status.error_message(), " in attempt ", progress_.attempts,

@@ -132,8 +132,8 @@ class CallCore {
                : absl::InfiniteFuture();
   }
 
-  // Nothing is to be sent before the first message is.
-  bool corked() const;
+  // Nothing was to be sent before the first message is.
+  bool corked() const { return corked_; }
 
   // That of the caller's context, on the clock of the channel.
   absl::Time context_deadline() const;
@@ -191,6 +191,8 @@ class CallCore {
   const grpc::internal::RpcMethod::RpcType type_;
   grpc::ClientContext* const caller_;
   grpc::ChannelInterface* const rpc_channel_;
+  // As it was when the call was made: gRPC forgets it as the call starts.
+  const bool corked_;
 
   grpc_call* parent_ = nullptr;           // held from Begin on
   std::shared_ptr<InboundCall> inbound_;  // if the server interceptor knows it

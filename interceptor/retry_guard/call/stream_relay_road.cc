@@ -108,15 +108,7 @@ class StreamRelayRoad final
 
   void OnHeaders(bool trailers_only) override {
     const auto self = shared_from_this();
-    if (!trailers_only && BeginUse()) {
-      {
-        MutexLock lock(mu_);
-        Commit();
-      }
-      StopAttemptTimer();
-      core_->ServerAnswers();
-      EndUse();
-    }
+    if (!trailers_only) ServerAnswers();
     {
       MutexLock lock(mu_);
       headers_ = trailers_only ? Headers::kNone : Headers::kThere;
@@ -140,6 +132,9 @@ class StreamRelayRoad final
 
   void OnRead(bool ok, bool got_message) override {
     const auto self = shared_from_this();
+    // Headers must have come before it, but that may be told later, or, where
+    // the attempt is being cancelled, as if there had been none.
+    if (got_message) ServerAnswers();
     {
       MutexLock lock(mu_);
       reading_ = false;
@@ -373,6 +368,23 @@ class StreamRelayRoad final
     sends_.Commit();
   }
 
+  // Something of the attempt is there that the application may see. Headers and
+  // a message may be told at the same time.
+  void ServerAnswers() {
+    if (!BeginUse()) return;
+    bool first = false;
+    {
+      MutexLock lock(mu_);
+      Commit();
+      first = !std::exchange(answers_, true);
+    }
+    if (first) {
+      StopAttemptTimer();
+      core_->ServerAnswers();
+    }
+    EndUse();
+  }
+
   // The next attempt has its permission.
   void StartAttempt() {
     const auto attempt = std::make_shared<StreamAttempt>();
@@ -519,6 +531,7 @@ class StreamRelayRoad final
   std::vector<Receiving> receiving_ ABSL_GUARDED_BY(mu_);
   SendBuffer sends_ ABSL_GUARDED_BY(mu_);
   bool committed_ ABSL_GUARDED_BY(mu_) = false;
+  bool answers_ ABSL_GUARDED_BY(mu_) = false;  // the core knows
 
   // The attempt that runs, and what is known of it.
   std::shared_ptr<StreamAttempt> attempt_ ABSL_GUARDED_BY(mu_);
