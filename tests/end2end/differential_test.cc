@@ -430,7 +430,7 @@ TEST_F(DifferentialTest, AMessageThatIsTooLargeToReceive) {
 }
 
 TEST_F(DifferentialTest, AMessageThatIsTooLargeForTheServer) {
-  Compare(Program().Write(std::string(5 << 20, 'x')).ReadToEnd(),
+  Compare(Program().Write(std::string(300 << 10, 'x')).ReadToEnd(),
           Play().Read(1).Reply("a"));
 }
 
@@ -440,8 +440,8 @@ TEST_F(DifferentialTest, AnEmptyMessage) {
 }
 
 TEST_F(DifferentialTest, ALargeMessage) {
-  Compare(Program().Write(std::string(1 << 20, 'x')).WritesDone().ReadToEnd(),
-          Play().ReadToEnd().Reply(std::string(1 << 20, 'y')));
+  Compare(Program().Write(std::string(200 << 10, 'x')).WritesDone().ReadToEnd(),
+          Play().ReadToEnd().Reply(std::string(200 << 10, 'y')));
 }
 
 TEST_F(DifferentialTest, Compressed) {

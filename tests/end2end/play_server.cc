@@ -207,6 +207,8 @@ PlayServer::PlayServer(
   grpc::ServerBuilder builder;
   builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), credentials,
                            &port_);
+  // Small, so that what is too large for it is soon sent.
+  builder.SetMaxReceiveMessageSize(256 << 10);
   builder.RegisterCallbackGenericService(service_.get());
   server_ = builder.BuildAndStart();
 }
@@ -230,6 +232,12 @@ std::vector<PlayedCall> PlayServer::seen() const { return service_->seen(); }
 bool PlayServer::AwaitCalls(int count) const {
   return service_->Await(
       [count](const auto& seen) { return std::size(seen) >= size_t(count); });
+}
+
+bool PlayServer::AwaitMessage(int number) const {
+  return service_->Await([number](const auto& seen) {
+    return std::size(seen) > size_t(number) && !seen[number].messages.empty();
+  });
 }
 
 bool PlayServer::AwaitCancelled(int count) const {

@@ -110,6 +110,8 @@ class PlayServer {
 
   // Blocks until `count` calls have arrived; false after a long time.
   bool AwaitCalls(int count) const;
+  // Until a message of call number `number` (from 0) has been read.
+  bool AwaitMessage(int number) const;
   // Until `count` were cancelled by their client.
   bool AwaitCancelled(int count) const;
   // Until all that have arrived have ended.

@@ -5,7 +5,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 
 namespace retry_guard::end2end {
 namespace {
@@ -79,10 +78,7 @@ class Program::Runner {
   // What is the same for every shape.
   bool DoAnyway(const Step& step) {
     if (step.kind == Step::Kind::kAwaitServer) {
-      while (server_.calls() < attempts_ ||
-             server_.seen().back().messages.empty()) {
-        absl::SleepFor(absl::Milliseconds(1));
-      }
+      if (!server_.AwaitMessage(attempts_ - 1)) See("server", "does not read");
     } else if (step.kind == Step::Kind::kCancel) {
       context_.TryCancel();
     } else {
