@@ -220,24 +220,15 @@ class StoryReader {
     }
   }
 
-  // One message each way is a unary call, on the wire too.
   void ReadStream(const Fields& fields, StoryAttempt* attempt) {
     for (const char* const key : {"recv", "request_messages_seen"}) {
       if (!fields.Has(key)) continue;
-      const std::vector<std::string> messages = fields.Texts(key);
-      if (messages.size() > 1) Streams();
-      if (messages.size() == 1 && messages[0] == "large") {
-        story_.plan.request_bytes = 500;
-      }
+      attempt->reads = fields.Texts(key);
+      story_.streams = true;
     }
     if (!fields.Has("send")) return;
-    const std::vector<std::string> messages = fields.Texts("send");
-    if (messages.size() > 1) Streams();
-    attempt->reply.messages = static_cast<int>(messages.size());
-  }
-
-  void Streams() {
-    report_.NotApplicable("the replay drives unary calls alone");
+    attempt->writes = fields.Texts("send");
+    story_.streams = true;
   }
 
   // grpc-node's server: succeeds when the header says so.
@@ -267,6 +258,7 @@ class StoryReader {
       if (absl::StrContains(event, "ask for response headers only") ||
           event == "wait for headers") {
         story_.styles = {Style::kQueueHeadersFirst, Style::kReactor};
+        story_.awaits_headers = true;
       } else if (absl::StrContains(event, "custom metadata")) {
         story_.plan.metadata = {
             {"foo", "bar"},
@@ -282,7 +274,9 @@ class StoryReader {
     }
     const std::vector<double> bytes =
         scenario_.Numbers("request_message_bytes");
-    if (bytes.size() > 1) Streams();
+    if (bytes.size() > 1) {
+      report_.NotApplicable("request_message_bytes of several messages");
+    }
     if (bytes.size() == 1) {
       story_.plan.request_bytes = static_cast<size_t>(bytes[0]);
     }

@@ -27,6 +27,9 @@ struct StoryAttempt {
   // Of the header that counts attempts: not said, absent (""), or a number.
   std::optional<std::string> previous;
   std::vector<std::string> metadata_seen;
+  // Of a stream: what the server has read before it answers, and its messages.
+  std::vector<std::string> reads;
+  std::vector<std::string> writes;
 };
 
 struct CallEnd {
@@ -52,7 +55,9 @@ struct CallStory {
   BackoffPolicy backoff;
   absl::Duration per_attempt = absl::InfiniteDuration();
   std::optional<int64_t> buffer_bytes;
-  bool has_policy = false;  // the scenario shows a retryPolicy
+  bool has_policy = false;      // the scenario shows a retryPolicy
+  bool streams = false;         // it tells of messages, one by one
+  bool awaits_headers = false;  // before anything is read
 };
 
 CallStory ReadCallStory(const Fields& scenario, Report& report);

@@ -36,6 +36,10 @@ std::string ReasonOf(Rule rule) {
     case Rule::kSuccessIsOk:
       return "success-is-ok: a success for the bucket is an attempt that ended "
              "OK; headers alone are none";
+    case Rule::kHijackedStream:
+      return "hijacked-stream: of an attempt that another interceptor answers "
+             "itself nobody can tell whether it has headers; a stream commits "
+             "by it";
     case Rule::kResourceExhausted:
       return "resource-exhausted: RESOURCE_EXHAUSTED that is not listed is "
              "retried if the server itself says when";

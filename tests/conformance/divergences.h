@@ -23,6 +23,7 @@ enum class Rule {
   kRefusedOnce,
   kRefusedCostsToken,
   kSuccessIsOk,
+  kHijackedStream,
   kResourceExhausted,
   // Waiting.
   kHintJitter,

@@ -15,6 +15,7 @@
 #include "tests/conformance/call_story.h"
 #include "tests/conformance/hints.h"
 #include "tests/conformance/kinds.h"
+#include "tests/conformance/stream_story.h"
 
 namespace retry_guard::conformance {
 namespace {
@@ -420,7 +421,8 @@ void ReplayCall(const Table& /*table*/, const Fields& scenario,
   CallStory story = ReadCallStory(scenario, report);
   const Fields expect = scenario.Object("expect");
   if (!report.applicable()) return;
-  if (ReplayRefused(scenario, story, report) ||
+  if (ReplayStreams(scenario, story, report) ||
+      ReplayRefused(scenario, story, report) ||
       ReplayLifetime(scenario, story, report) ||
       ReplayTimes(scenario, story, report)) {
     return;

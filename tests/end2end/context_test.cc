@@ -7,9 +7,11 @@
 #include <atomic>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "tests/end2end/fixture.h"
+#include "tests/end2end/interceptors.h"
+#include "tests/end2end/kind_fixture.h"
 
 namespace retry_guard::end2end {
 namespace {
@@ -24,31 +26,30 @@ using testing::Succeeds;
 
 constexpr int kAttempts = 3;
 
-class ContextTest : public EndToEndTest {
+class ContextTest : public KindTest {
  protected:
   using Setup = std::function<void(grpc::ClientContext*)>;
 
   // The attempts of a call that succeeds with its third, after one call on a
   // bare channel; both with contexts that `setup` has seen.
   struct Both {
-    SeenCall bare;
-    std::vector<SeenCall> attempts;
+    PlayedCall bare;
+    std::vector<PlayedCall> attempts;
   };
   Both CallBoth(const Setup& setup, const std::string& text = "hi") {
     Both both;
     {
       grpc::ClientContext context;
       setup(&context);
-      server_.SetScript({Succeed()});
-      EXPECT_TRUE(Call(GetParam(), BareChannel(), &context, text).status.ok());
-      both.bare = server_.seen().at(0);
+      EXPECT_TRUE(Call(BareChannel(), &context, text).status.ok());
+      both.bare = play_->seen().at(0);
     }
-    server_.SetScript({Unavailable(), Unavailable(), Succeed()});
+    play_->SetScript({Down(), Down(), Good()});
     MakeChannel(Policy(kAttempts));
     grpc::ClientContext context;
     setup(&context);
-    EXPECT_TRUE(CallUnary(&context, text).status.ok());
-    both.attempts = server_.seen();
+    EXPECT_TRUE(Call(&context, text).status.ok());
+    both.attempts = play_->seen();
     EXPECT_EQ(both.attempts.size(), kAttempts);
     return both;
   }
@@ -63,7 +64,7 @@ class ContextTest : public EndToEndTest {
     return metadata;
   }
 };
-RETRY_GUARD_IN_EVERY_STYLE(ContextTest);
+RETRY_GUARD_WITH_EVERY_KIND(ContextTest);
 
 TEST_P(ContextTest, MetadataReachesEveryAttemptUnchanged) {
   const Both both = CallBoth([](grpc::ClientContext* context) {
@@ -75,14 +76,14 @@ TEST_P(ContextTest, MetadataReachesEveryAttemptUnchanged) {
     context->AddMetadata("large", std::string(4000, 'x'));
   });
   EXPECT_EQ(both.bare.Values("twice").size(), 2);
-  for (const SeenCall& attempt : both.attempts) {
+  for (const PlayedCall& attempt : both.attempts) {
     EXPECT_EQ(WithoutMarks(attempt.metadata), both.bare.metadata);
   }
 }
 
 TEST_P(ContextTest, WithNothingSetNothingIsAdded) {
   const Both both = CallBoth([](grpc::ClientContext*) {});
-  for (const SeenCall& attempt : both.attempts) {
+  for (const PlayedCall& attempt : both.attempts) {
     EXPECT_EQ(WithoutMarks(attempt.metadata), both.bare.metadata);
     EXPECT_EQ(attempt.authority, both.bare.authority);
     EXPECT_EQ(attempt.compression, both.bare.compression);
@@ -96,7 +97,7 @@ TEST_P(ContextTest, TheDeadlineReachesEveryAttempt) {
   const Both both = CallBoth([deadline](grpc::ClientContext* context) {
     context->set_deadline(deadline);
   });
-  for (const SeenCall& attempt : both.attempts) {
+  for (const PlayedCall& attempt : both.attempts) {
     // gRPC rounds up on the wire, and a message takes its time.
     const absl::Duration difference =
         absl::FromChrono(attempt.deadline - deadline);
@@ -110,7 +111,7 @@ TEST_P(ContextTest, TheAuthorityReachesEveryAttempt) {
     context->set_authority("other.example");
   });
   EXPECT_EQ(both.bare.authority, "other.example");
-  for (const SeenCall& attempt : both.attempts) {
+  for (const PlayedCall& attempt : both.attempts) {
     EXPECT_EQ(attempt.authority, "other.example");
   }
 }
@@ -122,18 +123,42 @@ TEST_P(ContextTest, CompressionReachesEveryAttempt) {
       },
       std::string(10'000, 'x'));
   EXPECT_EQ(both.bare.compression, GRPC_COMPRESS_GZIP);
-  for (const SeenCall& attempt : both.attempts) {
+  for (const PlayedCall& attempt : both.attempts) {
     EXPECT_EQ(attempt.compression, GRPC_COMPRESS_GZIP);
     EXPECT_EQ(WithoutMarks(attempt.metadata), both.bare.metadata);
   }
 }
 
+TEST_P(ContextTest, TheCensusContextReachesEveryAttempt) {
+  int census = 0;
+  auto* const expected = reinterpret_cast<census_context*>(&census);
+  std::atomic<int> calls{0};
+  std::atomic<int> with_census{0};
+  play_->SetScript({Down(), Down(), Good()});
+  MakeChannelByHand(
+      Policy(kAttempts),
+      ListOf(MakeEach([&](ClientRpcInfo* info) -> Interceptor* {
+        ++calls;
+        if (info->client_context()->census_context() == expected) {
+          ++with_census;
+        }
+        return nullptr;
+      })));
+  grpc::ClientContext context;
+  context.set_census_context(expected);
+  EXPECT_TRUE(Call(&context).status.ok());
+  // The application's own call, and each attempt.
+  EXPECT_EQ(calls, 1 + kAttempts);
+  EXPECT_EQ(with_census, calls);
+}
+
 TEST_P(ContextTest, ThePeerOfTheAnswerIsThatOfTheServer) {
-  server_.SetScript({Unavailable(), Succeed()});
+  play_->SetScript({Down(), Good()});
   MakeChannel(Policy(4));
-  EXPECT_TRUE(CallUnary().status.ok());
+  EXPECT_TRUE(Call().status.ok());
+  EXPECT_EQ(seen_->attempts().size(), 2);
   for (const auto& attempt : seen_->attempts()) {
-    EXPECT_EQ(attempt.peer, absl::StrCat("ipv4:", server_.address()));
+    EXPECT_EQ(attempt.peer, absl::StrCat("ipv4:", play_->address()));
   }
 }
 
@@ -154,25 +179,26 @@ class Tokens final : public grpc::MetadataCredentialsPlugin {
   std::atomic<int>* const made_;
 };
 
-class CredentialsTest : public EndToEndTest {
+class CredentialsTest : public KindTest {
  protected:
-  ScriptedServer secure_{{Unavailable(), Unavailable(), Succeed()},
-                         grpc::experimental::LocalServerCredentials(LOCAL_TCP)};
+  CredentialsTest() {
+    Serve(grpc::experimental::LocalServerCredentials(LOCAL_TCP));
+    credentials_ = grpc::experimental::LocalCredentials(LOCAL_TCP);
+  }
 };
-RETRY_GUARD_IN_EVERY_STYLE(CredentialsTest);
+RETRY_GUARD_WITH_EVERY_KIND(CredentialsTest);
 
 TEST_P(CredentialsTest, OfTheCallAreAskedOncePerAttempt) {
-  target_ = secure_.address();
-  credentials_ = grpc::experimental::LocalCredentials(LOCAL_TCP);
+  play_->SetScript({Down(), Down(), Good()});
   MakeChannel(Policy(4));
   std::atomic<int> made{0};
   grpc::ClientContext context;
   context.set_credentials(grpc::experimental::MetadataCredentialsFromPlugin(
       std::make_unique<Tokens>(&made), GRPC_SECURITY_NONE));
-  const CallResult result = CallUnary(&context);
+  const CallResult result = Call(&context);
   EXPECT_TRUE(result.status.ok()) << result.status.error_message();
   EXPECT_EQ(made, 3);
-  const std::vector<SeenCall> seen = secure_.seen();
+  const std::vector<PlayedCall> seen = play_->seen();
   ASSERT_EQ(seen.size(), 3);
   for (int i = 0; i < 3; ++i) {
     EXPECT_THAT(seen[i].Values("token"), ElementsAre(absl::StrCat(i + 1)));
@@ -191,21 +217,19 @@ class FailingCredentials final : public grpc::MetadataCredentialsPlugin {
 };
 
 TEST_P(CredentialsTest, ThatFailAreToldAsOnABareChannel) {
-  target_ = secure_.address();
-  credentials_ = grpc::experimental::LocalCredentials(LOCAL_TCP);
   MakeChannel(Policy(4));
   const auto code = [&](const std::shared_ptr<grpc::Channel>& channel) {
     grpc::ClientContext context;
     context.set_credentials(grpc::experimental::MetadataCredentialsFromPlugin(
         std::make_unique<FailingCredentials>(), GRPC_SECURITY_NONE));
-    return Call(GetParam(), channel, &context).status.error_code();
+    return Call(channel, &context).status.error_code();
   };
   EXPECT_EQ(code(channel_), code(BareChannel()));
-  EXPECT_EQ(secure_.calls(), 0);
+  EXPECT_EQ(play_->calls(), 0);
 }
 
 // With nobody there. Fail-fast calls learn that at once, the others wait.
-class WaitForReadyTest : public EndToEndTest {
+class WaitForReadyTest : public KindTest {
  protected:
   void Make(const std::string& policy) {
     target_ = port_.address();
@@ -217,22 +241,23 @@ class WaitForReadyTest : public EndToEndTest {
     // The channel knows by now that nobody is there.
     grpc::ClientContext context;
     context.set_wait_for_ready(false);
-    EXPECT_EQ(CallUnary(&context).status.error_code(),
+    EXPECT_EQ(Call(&context).status.error_code(),
               grpc::StatusCode::UNAVAILABLE);
     seen_->Clear();
   }
 
   void ExpectFailsAtOnce(grpc::ClientContext* context) {
-    EXPECT_EQ(CallUnary(context).status.error_code(),
-              grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(Call(context).status.error_code(), grpc::StatusCode::UNAVAILABLE);
   }
 
   // The call is answered once the server is there, by its first attempt.
   void ExpectWaits(grpc::ClientContext* context) {
-    StartedCall call = StartUnary(context);
-    const ScriptedServer server({Succeed()}, grpc::InsecureServerCredentials(),
-                                port_.port());
-    EXPECT_TRUE(call.Await().ok());
+    CallResult result;
+    std::thread call([&] { result = Call(context); });
+    const PlayServer server({Good()}, grpc::InsecureServerCredentials(),
+                            port_.port());
+    call.join();
+    EXPECT_TRUE(result.status.ok()) << result.status.error_message();
     EXPECT_EQ(server.calls(), 1);
     EXPECT_THAT(seen_->decisions(), ElementsAre(Succeeds()));
   }
@@ -245,7 +270,7 @@ class WaitForReadyTest : public EndToEndTest {
 
   const ClosedPort port_;
 };
-RETRY_GUARD_IN_EVERY_STYLE(WaitForReadyTest);
+RETRY_GUARD_WITH_EVERY_KIND(WaitForReadyTest);
 
 TEST_P(WaitForReadyTest, SetByTheCallerAnAttemptWaits) {
   Make(Policy(1));
@@ -279,7 +304,7 @@ TEST_P(WaitForReadyTest, AWaitingAttemptEndsAtTheDeadline) {
   context.set_wait_for_ready(true);
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::milliseconds(100));
-  EXPECT_EQ(CallUnary(&context).status.error_code(),
+  EXPECT_EQ(Call(&context).status.error_code(),
             grpc::StatusCode::DEADLINE_EXCEEDED);
 }
 

@@ -48,7 +48,7 @@ std::string Policy::Json() const {
   return absl::StrCat(json, "}");
 }
 
-InterceptorOptions EndToEndTest::Options(const std::string& service_config) {
+InterceptorOptions EndToEnd::Options(const std::string& service_config) {
   if (options_.guard == nullptr) options_.guard = Guard::Create();
   if (!options_.random_seed.has_value()) options_.random_seed = 1;
   InterceptorOptions options = options_;
@@ -57,21 +57,21 @@ InterceptorOptions EndToEndTest::Options(const std::string& service_config) {
   return options;
 }
 
-std::string EndToEndTest::Target() const {
+std::string EndToEnd::Target() const {
   return target_.empty() ? server_.address() : target_;
 }
 
-void EndToEndTest::MakeChannel(const std::string& service_config,
-                               grpc::ChannelArguments arguments) {
+void EndToEnd::MakeChannel(const std::string& service_config,
+                           grpc::ChannelArguments arguments) {
   auto channel = CreateChannel(Target(), credentials_, Options(service_config),
                                std::move(arguments), std::move(before_ours_));
   if (!channel.ok()) Die(channel.status());
   channel_ = *std::move(channel);
 }
 
-void EndToEndTest::MakeChannelByHand(const std::string& service_config,
-                                     Factories after_ours,
-                                     grpc::ChannelArguments arguments) {
+void EndToEnd::MakeChannelByHand(const std::string& service_config,
+                                 Factories after_ours,
+                                 grpc::ChannelArguments arguments) {
   InterceptorOptions options = Options(service_config);
   options.core_retries_off = true;
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
@@ -85,12 +85,12 @@ void EndToEndTest::MakeChannelByHand(const std::string& service_config,
       Target(), credentials_, arguments, std::move(all));
 }
 
-std::shared_ptr<grpc::Channel> EndToEndTest::BareChannel(
+std::shared_ptr<grpc::Channel> EndToEnd::BareChannel(
     const grpc::ChannelArguments& arguments) const {
   return grpc::CreateCustomChannel(Target(), credentials_, arguments);
 }
 
-std::shared_ptr<testing::ManualClock> EndToEndTest::UseManualClock() {
+std::shared_ptr<testing::ManualClock> EndToEnd::UseManualClock() {
   auto clock = std::make_shared<testing::ManualClock>();
   options_.clock = clock;
   return clock;

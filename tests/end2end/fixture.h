@@ -88,7 +88,8 @@ Factories ListOf(Factory... factory) {
   return list;
 }
 
-class EndToEndTest : public ::testing::TestWithParam<Style> {
+// What does not depend on how calls are made.
+class EndToEnd : public ::testing::Test {
  protected:
   // Makes `channel_` with the plugin; the members below may be set before.
   void MakeChannel(const std::string& service_config,
@@ -110,6 +111,26 @@ class EndToEndTest : public ::testing::TestWithParam<Style> {
   // Of the channel's guard.
   GuardSnapshot Snapshot() const { return options_.guard->Snapshot(); }
 
+  ScriptedServer server_;
+  InterceptorOptions options_;
+  Factories before_ours_;
+  std::string target_;  // "": server_
+  std::shared_ptr<grpc::ChannelCredentials> credentials_ =
+      grpc::InsecureChannelCredentials();
+  const std::shared_ptr<testing::RecordingObserver> seen_ =
+      std::make_shared<testing::RecordingObserver>();
+  std::shared_ptr<grpc::Channel> channel_;
+  InterceptorFactory* factory_ = nullptr;  // lives as long as channel_
+
+ private:
+  InterceptorOptions Options(const std::string& service_config);
+  std::string Target() const;
+};
+
+// For unary calls, in every style.
+class EndToEndTest : public EndToEnd,
+                     public ::testing::WithParamInterface<Style> {
+ protected:
   CallResult CallUnary(grpc::ClientContext* context,
                        const std::string& text = "hi",
                        const std::string& method = "Unary") {
@@ -132,21 +153,6 @@ class EndToEndTest : public ::testing::TestWithParam<Style> {
                          const std::string& method = "Unary") {
     return StartedCall(GetParam(), channel_, context, text, method);
   }
-
-  ScriptedServer server_;
-  InterceptorOptions options_;
-  Factories before_ours_;
-  std::string target_;  // "": server_
-  std::shared_ptr<grpc::ChannelCredentials> credentials_ =
-      grpc::InsecureChannelCredentials();
-  const std::shared_ptr<testing::RecordingObserver> seen_ =
-      std::make_shared<testing::RecordingObserver>();
-  std::shared_ptr<grpc::Channel> channel_;
-  InterceptorFactory* factory_ = nullptr;  // lives as long as channel_
-
- private:
-  InterceptorOptions Options(const std::string& service_config);
-  std::string Target() const;
 };
 
 inline std::string StyleParamName(const ::testing::TestParamInfo<Style>& info) {

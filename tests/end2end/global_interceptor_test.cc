@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "tests/end2end/fixture.h"
 #include "tests/end2end/interceptors.h"
+#include "tests/end2end/kind_fixture.h"
 
 namespace retry_guard::end2end {
 namespace {
@@ -31,27 +31,29 @@ const bool kRegistered = [] {
   return true;
 }();
 
-class GlobalInterceptorTest : public EndToEndTest {};
-RETRY_GUARD_IN_EVERY_STYLE(GlobalInterceptorTest);
+class GlobalInterceptorTest : public KindTest {};
+RETRY_GUARD_WITH_EVERY_KIND(GlobalInterceptorTest);
 
 TEST_P(GlobalInterceptorTest, SeesEachAttemptAndMayCastItsMessages) {
   ASSERT_TRUE(kRegistered);
   const auto sightings = std::make_shared<Sightings>();
-  Global()->current = Watch(sightings, /*cast=*/!IsGeneric(GetParam()));
-  server_.SetScript({Unavailable(), Unavailable(), Succeed()});
+  Global()->current = Watch(sightings, /*cast=*/!IsGeneric(GetParam().style));
+  play_->SetScript({Down(), Down(), Good()});
   MakeChannel(Policy(4));
-  const CallResult result = CallText("a text");
+  grpc::ClientContext context;
+  const CallResult result = Call(&context, "a text");
   EXPECT_TRUE(result.status.ok());
   EXPECT_EQ(result.text, "a text");
-  EXPECT_EQ(server_.calls(), 3);
+  EXPECT_EQ(play_->calls(), 3);
   ASSERT_TRUE(sightings->AwaitEnded(3));
   const auto attempts = sightings->calls();
   ASSERT_EQ(attempts.size(), 3);
   for (const auto& attempt : attempts) {
-    EXPECT_EQ(attempt.method, kUnaryMethod);
-    EXPECT_EQ(attempt.messages_sent, 1);
+    EXPECT_EQ(attempt.method,
+              "/retry_guard.testing.EchoService/" + MethodOf(GetParam().shape));
     EXPECT_THAT(attempt.requests, Each("a text"));
   }
+  EXPECT_EQ(attempts[2].messages_sent, 1);
   EXPECT_THAT(attempts[2].statuses, ElementsAre(grpc::StatusCode::OK));
   Global()->current = nullptr;
 }

@@ -46,6 +46,7 @@ class Watcher final : public Interceptor {
           static_cast<const EchoReply*>(batch->GetRecvMessage());
       sightings_->Update(call_, [&](auto& call) {
         ++call.messages_received;
+        if (reply == nullptr) ++call.null_messages_received;
         if (cast_ && reply != nullptr) call.replies.push_back(reply->text());
       });
     }

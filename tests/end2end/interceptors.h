@@ -32,7 +32,8 @@ class Sightings {
     std::vector<grpc::StatusCode> statuses;
     int messages_sent = 0;
     int messages_received = 0;
-    bool ended = false;  // its interceptor is gone
+    int null_messages_received = 0;  // of these: at the end of a stream
+    bool ended = false;              // its interceptor is gone
   };
 
   int Begin(const std::string& method);

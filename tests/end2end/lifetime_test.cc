@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
-#include "tests/end2end/fixture.h"
+#include "tests/end2end/kind_fixture.h"
 
 namespace retry_guard::end2end {
 namespace {
@@ -139,35 +139,36 @@ TEST_P(LifetimeTest, ACallKeepsThePolicyThatItStartedWith) {
 }
 
 // Ends the process with calls in every state.
-class ExitTest : public EndToEndTest {
+class ExitTest : public KindTest {
  protected:
   void SetUp() override {
     ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   }
 
-  [[noreturn]] void ExitWithCallsUnderWay(int count, const Reaction& reaction) {
-    server_.SetScript({reaction});
+  [[noreturn]] void ExitWithCallsUnderWay(int count, const Play& play) {
+    play_->SetScript({play});
     MakeChannel(Generous(4).Backoff("1000s"));
     auto* const contexts = new std::deque<grpc::ClientContext>();
-    auto* const calls = new std::deque<StartedCall>();
+    auto* const calls = new std::deque<StartedWhole>();
     for (int i = 0; i < count; ++i) {
       contexts->emplace_back();
-      calls->emplace_back(GetParam(), channel_, &contexts->back(), "hi");
+      calls->emplace_back(GetParam(), channel_, &contexts->back());
     }
-    if (!server_.AwaitCalls(count)) std::abort();
-    if (!reaction.hold && !seen_->AwaitDecisions(count)) std::abort();
+    if (!play_->AwaitCalls(count)) std::abort();
+    const bool fails = !play.status().ok();
+    if (fails && !seen_->AwaitDecisions(count)) std::abort();
     std::exit(0);
   }
 };
-RETRY_GUARD_IN_EVERY_STYLE(ExitTest);
+RETRY_GUARD_WITH_EVERY_KIND(ExitTest);
 
 TEST_P(ExitTest, TheProcessMayExitWithCallsInBackoff) {
-  EXPECT_EXIT(ExitWithCallsUnderWay(100, Unavailable()),
-              ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(ExitWithCallsUnderWay(100, Down()), ::testing::ExitedWithCode(0),
+              "");
 }
 
 TEST_P(ExitTest, TheProcessMayExitWithAttemptsUnderWay) {
-  EXPECT_EXIT(ExitWithCallsUnderWay(20, Hold()), ::testing::ExitedWithCode(0),
+  EXPECT_EXIT(ExitWithCallsUnderWay(20, Silent()), ::testing::ExitedWithCode(0),
               "");
 }
 

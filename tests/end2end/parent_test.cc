@@ -10,7 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "tests/end2end/fixture.h"
+#include "tests/end2end/kind_fixture.h"
 
 namespace retry_guard::end2end {
 namespace {
@@ -114,20 +114,20 @@ class CallbackMiddle final : public Middle {
   Service service_;
 };
 
-enum class Kind { kSync, kCallback };
+enum class ServerStyle { kSync, kCallback };
 
-std::unique_ptr<Middle> Serve(Kind kind, Handler handler) {
-  if (kind == Kind::kSync) return std::make_unique<SyncMiddle>(handler);
+std::unique_ptr<Middle> StartMiddle(ServerStyle style, Handler handler) {
+  if (style == ServerStyle::kSync) return std::make_unique<SyncMiddle>(handler);
   return std::make_unique<CallbackMiddle>(handler);
 }
 
-class ParentTest : public EndToEndTest {
+class ParentTest : public KindTest {
  protected:
   // Makes one call with the context that it was given, and answers with its
   // status.
   Handler Forward() {
     return [this](std::unique_ptr<grpc::ClientContext> context) {
-      grpc::Status status = CallUnary(context.get()).status;
+      grpc::Status status = Call(context.get()).status;
       absl::MutexLock lock(&mu_);
       inner_ = status;
       return status;
@@ -138,12 +138,23 @@ class ParentTest : public EndToEndTest {
   // on.
   Handler LeaveBehind(std::function<bool()> ready) {
     return [this, ready](std::unique_ptr<grpc::ClientContext> context) {
-      behind_context_ = std::move(context);
-      behind_ = std::make_unique<StartedCall>(GetParam(), channel_,
-                                              behind_context_.get(), "hi");
+      behind_ = std::thread([this, context = std::move(context)] {
+        behind_status_ = Call(context.get()).status;
+      });
       return ready() ? grpc::Status::OK
                      : grpc::Status(grpc::StatusCode::INTERNAL, "not ready");
     };
+  }
+
+  // How the call that was left behind ended.
+  grpc::Status AwaitBehind() {
+    behind_.join();
+    return behind_status_;
+  }
+
+  static grpc::Status CallMiddle(const Middle& middle,
+                                 grpc::ClientContext* context) {
+    return end2end::Call(Style::kSync, middle.ChannelTo(), context).status;
   }
 
   grpc::Status inner() {
@@ -153,25 +164,25 @@ class ParentTest : public EndToEndTest {
 
   absl::Mutex mu_;
   grpc::Status inner_ ABSL_GUARDED_BY(mu_);
-  std::unique_ptr<grpc::ClientContext> behind_context_;
-  std::unique_ptr<StartedCall> behind_;
+  std::thread behind_;
+  grpc::Status behind_status_;
 };
-RETRY_GUARD_IN_EVERY_STYLE(ParentTest);
+RETRY_GUARD_WITH_EVERY_KIND(ParentTest);
 
-constexpr Kind kBoth[] = {Kind::kSync, Kind::kCallback};
+constexpr ServerStyle kBoth[] = {ServerStyle::kSync, ServerStyle::kCallback};
 
 TEST_P(ParentTest, EveryAttemptHasTheParentsDeadline) {
-  for (const Kind kind : kBoth) {
-    server_.SetScript({Unavailable(), Unavailable(), Succeed()});
+  for (const ServerStyle style : kBoth) {
+    play_->SetScript({Down(), Down(), Good()});
     MakeChannel(Policy(4));
-    const auto middle = Serve(kind, Forward());
+    const auto middle = StartMiddle(style, Forward());
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::seconds(30));
-    EXPECT_TRUE(Call(Style::kSync, middle->ChannelTo(), &context).status.ok());
-    const std::vector<SeenCall> seen = server_.seen();
+    EXPECT_TRUE(CallMiddle(*middle, &context).ok());
+    const std::vector<PlayedCall> seen = play_->seen();
     EXPECT_EQ(seen.size(), 3);
-    for (const SeenCall& attempt : seen) {
+    for (const PlayedCall& attempt : seen) {
       EXPECT_THAT(attempt.time_left(),
                   AllOf(Gt(absl::Seconds(5)), Le(absl::Seconds(31))));
     }
@@ -179,43 +190,43 @@ TEST_P(ParentTest, EveryAttemptHasTheParentsDeadline) {
 }
 
 TEST_P(ParentTest, WithoutADeadlineEveryAttemptHasNone) {
-  for (const Kind kind : kBoth) {
-    server_.SetScript({Unavailable(), Succeed()});
+  for (const ServerStyle style : kBoth) {
+    play_->SetScript({Down(), Good()});
     MakeChannel(Policy(4));
-    const auto middle = Serve(kind, Forward());
+    const auto middle = StartMiddle(style, Forward());
     grpc::ClientContext context;
-    EXPECT_TRUE(Call(Style::kSync, middle->ChannelTo(), &context).status.ok());
-    for (const SeenCall& attempt : server_.seen()) {
+    EXPECT_TRUE(CallMiddle(*middle, &context).ok());
+    for (const PlayedCall& attempt : play_->seen()) {
       EXPECT_EQ(attempt.time_left(), absl::InfiniteDuration());
     }
   }
 }
 
 TEST_P(ParentTest, CancelledDuringAnAttemptEndsIt) {
-  for (const Kind kind : kBoth) {
-    server_.SetScript({Unavailable(), Hold()});
+  for (const ServerStyle style : kBoth) {
+    play_->SetScript({Down(), Silent()});
     MakeChannel(Policy(4));
-    auto middle = Serve(kind, Forward());
+    auto middle = StartMiddle(style, Forward());
     grpc::ClientContext context;
     StartedCall outer(Style::kCallback, middle->ChannelTo(), &context, "hi");
-    ASSERT_TRUE(server_.AwaitCalls(2));
+    ASSERT_TRUE(play_->AwaitCalls(2));
     context.TryCancel();
     EXPECT_EQ(outer.Await().error_code(), grpc::StatusCode::CANCELLED);
-    EXPECT_TRUE(server_.AwaitCancelled(1));
+    EXPECT_TRUE(play_->AwaitCancelled(1));
     middle = nullptr;  // the handler has returned
     EXPECT_EQ(inner().error_code(), grpc::StatusCode::CANCELLED);
-    EXPECT_EQ(server_.calls(), 2);
+    EXPECT_EQ(play_->calls(), 2);
   }
 }
 
 TEST_P(ParentTest, CancelledDuringABackoffEndsItAtOnce) {
-  for (const Kind kind : kBoth) {
+  for (const ServerStyle style : kBoth) {
     const auto clock = UseManualClock();
     options_.guard = nullptr;
     seen_->Clear();
-    server_.SetScript({Unavailable(), Succeed()});
+    play_->SetScript({Down(), Good()});
     MakeChannel(Policy(4).Backoff("1000s"));
-    auto middle = Serve(kind, Forward());
+    auto middle = StartMiddle(style, Forward());
     grpc::ClientContext context;
     StartedCall outer(Style::kCallback, middle->ChannelTo(), &context, "hi");
     ASSERT_TRUE(clock->AwaitTimers(1));
@@ -223,7 +234,7 @@ TEST_P(ParentTest, CancelledDuringABackoffEndsItAtOnce) {
     outer.Await();
     middle = nullptr;
     EXPECT_EQ(inner().error_code(), grpc::StatusCode::CANCELLED);
-    EXPECT_EQ(server_.calls(), 1);
+    EXPECT_EQ(play_->calls(), 1);
     EXPECT_EQ(Snapshot().budget_left, 10);
     EXPECT_THAT(seen_->decisions(),
                 ElementsAre(Retries(), Returns(Reason::kCallerCancelled)));
@@ -233,48 +244,48 @@ TEST_P(ParentTest, CancelledDuringABackoffEndsItAtOnce) {
 // Whether the deadline or the cancellation that follows it is noticed first is
 // up to gRPC.
 TEST_P(ParentTest, WhoseDeadlinePassesDuringABackoffEndsIt) {
-  for (const Kind kind : kBoth) {
+  for (const ServerStyle style : kBoth) {
     const auto clock = UseManualClock();
-    server_.SetScript({Unavailable("busy"), Succeed()});
+    play_->SetScript({Down("busy"), Good()});
     MakeChannel(Policy(4).Backoff("1000s"));
-    auto middle = Serve(kind, Forward());
+    auto middle = StartMiddle(style, Forward());
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::milliseconds(300));
-    Call(Style::kSync, middle->ChannelTo(), &context);
+    CallMiddle(*middle, &context);
     middle = nullptr;
     EXPECT_THAT(inner().error_code(), AnyOf(grpc::StatusCode::UNAVAILABLE,
                                             grpc::StatusCode::CANCELLED));
-    EXPECT_EQ(server_.calls(), 1);
+    EXPECT_EQ(play_->calls(), 1);
   }
 }
 
 TEST_P(ParentTest, ThatHasEndedCancelsABackoffThatItLeftBehind) {
-  for (const Kind kind : kBoth) {
+  for (const ServerStyle style : kBoth) {
     const auto clock = UseManualClock();
-    server_.SetScript({Unavailable(), Succeed()});
+    play_->SetScript({Down(), Good()});
     MakeChannel(Policy(4).Backoff("1000s"));
     const auto middle =
-        Serve(kind, LeaveBehind([&] { return clock->AwaitTimers(1); }));
+        StartMiddle(style, LeaveBehind([&] { return clock->AwaitTimers(1); }));
     grpc::ClientContext context;
-    EXPECT_TRUE(Call(Style::kSync, middle->ChannelTo(), &context).status.ok());
-    EXPECT_EQ(behind_->Await().error_code(), grpc::StatusCode::CANCELLED);
-    EXPECT_EQ(server_.calls(), 1);
+    EXPECT_TRUE(CallMiddle(*middle, &context).ok());
+    EXPECT_EQ(AwaitBehind().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_EQ(play_->calls(), 1);
   }
 }
 
 // With a retry of CANCELLED there is a next attempt, whose parent is gone: it
 // ends at once, and cleanly.
 TEST_P(ParentTest, ThatHasEndedCancelsAttemptsThatStartLater) {
-  for (const Kind kind : kBoth) {
-    server_.SetScript({Hold()});
+  for (const ServerStyle style : kBoth) {
+    play_->SetScript({Silent()});
     MakeChannel(Policy(4).Codes("\"CANCELLED\""));
     const auto middle =
-        Serve(kind, LeaveBehind([&] { return server_.AwaitCalls(1); }));
+        StartMiddle(style, LeaveBehind([&] { return play_->AwaitCalls(1); }));
     grpc::ClientContext context;
-    EXPECT_TRUE(Call(Style::kSync, middle->ChannelTo(), &context).status.ok());
-    EXPECT_EQ(behind_->Await().error_code(), grpc::StatusCode::CANCELLED);
-    EXPECT_EQ(server_.calls(), 1);
+    EXPECT_TRUE(CallMiddle(*middle, &context).ok());
+    EXPECT_EQ(AwaitBehind().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_EQ(play_->calls(), 1);
   }
 }
 

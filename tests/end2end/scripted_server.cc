@@ -31,22 +31,6 @@ std::string ToString(grpc::string_ref text) {
   return text.data() == nullptr ? "" : std::string(text.data(), text.size());
 }
 
-SeenCall LookAt(const std::string& method, const EchoRequest& request,
-                grpc::CallbackServerContext* context) {
-  SeenCall seen;
-  seen.method = method;
-  seen.text = request.text();
-  for (const auto& [key, value] : context->client_metadata()) {
-    seen.metadata.emplace(ToString(key), ToString(value));
-  }
-  seen.authority = ToString(context->ExperimentalGetAuthority());
-  seen.deadline = context->deadline();
-  seen.at = absl::Now();
-  seen.compression =
-      grpc_call_test_only_get_compression_algorithm(context->c_call());
-  return seen;
-}
-
 [[noreturn]] void Die(const char* why) {
   std::perror(why);
   std::abort();
@@ -61,6 +45,21 @@ sockaddr_in Loopback(int port) {
 }
 
 }  // namespace
+
+SeenCall LookAt(const std::string& method,
+                grpc::CallbackServerContext* context) {
+  SeenCall seen;
+  seen.method = method;
+  for (const auto& [key, value] : context->client_metadata()) {
+    seen.metadata.emplace(ToString(key), ToString(value));
+  }
+  seen.authority = ToString(context->ExperimentalGetAuthority());
+  seen.deadline = context->deadline();
+  seen.at = absl::Now();
+  seen.compression =
+      grpc_call_test_only_get_compression_algorithm(context->c_call());
+  return seen;
+}
 
 std::vector<std::string> SeenCall::Values(const std::string& key) const {
   std::vector<std::string> values;
@@ -194,7 +193,8 @@ class ScriptedServer::Service final : public EchoService::CallbackService {
     {
       // Seen only once it is held: who has waited for it may release it.
       absl::MutexLock lock(&mu_);
-      seen_.push_back(LookAt(method, *request, context));
+      seen_.push_back(LookAt(method, context));
+      seen_.back().text = request->text();
       hold = hold && !released_;
       if (hold) held_.push_back(call);
     }

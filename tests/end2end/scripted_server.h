@@ -76,6 +76,10 @@ struct SeenCall {
   absl::Duration time_left() const;
 };
 
+// All of it but the text.
+SeenCall LookAt(const std::string& method,
+                grpc::CallbackServerContext* context);
+
 class ScriptedServer {
  public:
   // Answers call number n (from 0) with script[n], later ones with the last

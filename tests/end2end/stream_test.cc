@@ -1,4 +1,4 @@
-// Streams are not retried yet: they pass, as what they are.
+// Streams of which there is nothing to retry pass as what they are.
 
 #include <grpcpp/grpcpp.h>
 

@@ -101,6 +101,12 @@ void CallCore::Begin(SendMetadata* metadata) {
     new_key_ = channel_->random().Uuid();
     ReadPolicy();  // makes the call safe to repeat
   }
+  // gRPC shows the start of a hijacked stream again with later writes, and an
+  // interceptor before ours may add to its metadata each time.
+  if (streaming()) {
+    kept_metadata_ = *metadata_;
+    metadata_ = &kept_metadata_;
+  }
 }
 
 // A call made through ClientContext::FromServerContext has its parent, but not

@@ -160,10 +160,12 @@ bool CallInterceptor::CanHandleMessages(InterceptorBatchMethods* start,
   if (reply != nullptr) {
     return types.KindOfReply(codec, reply) != MessageKind::kUnknown;
   }
-  // A stream may show none of its messages before it starts.
-  const bool sends = start->QueryInterceptionHookPoint(
-      InterceptionHookPoints::PRE_SEND_MESSAGE);
-  const void* const request = sends ? start->GetSendMessage() : nullptr;
+  // A stream may show none of its messages before it starts. What it sends is
+  // taken serialised, whatever it was; of what it receives into, each read
+  // tells.
+  const bool tells = unary_ && start->QueryInterceptionHookPoint(
+                                   InterceptionHookPoints::PRE_SEND_MESSAGE);
+  const void* const request = tells ? start->GetSendMessage() : nullptr;
   if (request == nullptr) {
     return types.known() || codec != MessageCodec::kAuto;
   }

@@ -35,12 +35,9 @@ void StreamAttempt::Start(const AttemptTarget& target,
                           const StreamWrite* first) {
   listener_ = std::move(listener);
   call_ = CreateCall(target, GrpcAccess::CallbackCq(target.channel));
-  send_tag_.Attach(&send_, this, [](void* self, bool ok) {
-    static_cast<StreamAttempt*>(self)->listener_->OnWritten(ok);
-  });
-  AddHeaders(&send_);
-  if (first != nullptr) AddWrite(*first, &send_);
-  send_.FillOps(&call_);
+  AddHeaders(&start_);
+  if (first != nullptr) AddWrite(*first, &start_);
+  Send(&start_);
 
   headers_tag_.Attach(&headers_, this, [](void* self, bool ok) {
     auto* const attempt = static_cast<StreamAttempt*>(self);
@@ -57,8 +54,16 @@ void StreamAttempt::Start(const AttemptTarget& target,
 }
 
 void StreamAttempt::Write(const StreamWrite& write) {
-  AddWrite(write, &send_);
-  send_.FillOps(&call_);
+  AddWrite(write, &write_);
+  Send(&write_);
+}
+
+template <typename Ops>
+void StreamAttempt::Send(Ops* ops) {
+  send_tag_.Attach(ops, this, [](void* self, bool ok) {
+    static_cast<StreamAttempt*>(self)->listener_->OnWritten(ok);
+  });
+  ops->FillOps(&call_);
 }
 
 void StreamAttempt::Read(const Reply& reply) {

@@ -58,9 +58,12 @@ class StreamAttempt final : public Attempt {
   void ReleaseChannel();
 
  private:
-  using SendOps =
+  using StartOps =
       grpc::internal::CallOpSet<grpc::internal::CallOpSendInitialMetadata,
                                 grpc::internal::CallOpSendMessage,
+                                grpc::internal::CallOpClientSendClose>;
+  using WriteOps =
+      grpc::internal::CallOpSet<grpc::internal::CallOpSendMessage,
                                 grpc::internal::CallOpClientSendClose>;
   using HeadersOps =
       grpc::internal::CallOpSet<grpc::internal::CallOpRecvInitialMetadata>;
@@ -70,6 +73,9 @@ class StreamAttempt final : public Attempt {
   using StatusOps =
       grpc::internal::CallOpSet<grpc::internal::CallOpClientRecvStatus>;
 
+  template <typename Ops>
+  void Send(Ops* ops);
+
   // By the operations that `kOps`, a member, is.
   template <auto kOps, typename R>
   void ReadInto(R* reply);
@@ -77,7 +83,10 @@ class StreamAttempt final : public Attempt {
   std::shared_ptr<StreamListener> listener_;
   grpc::internal::Call call_;
   BatchTag send_tag_, headers_tag_, read_tag_, status_tag_;
-  SendOps send_;
+  // Two: of a call that an interceptor after ours has hijacked, operations that
+  // have sent headers would show them again.
+  StartOps start_;
+  WriteOps write_;
   HeadersOps headers_;
   ReadOps<google::protobuf::MessageLite> read_message_;
   ReadOps<grpc::ByteBuffer> read_bytes_;

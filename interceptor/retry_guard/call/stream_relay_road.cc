@@ -254,10 +254,14 @@ class StreamRelayRoad final
                     WantsStatus());
   }
 
+  // The one reply of a client stream is wanted with the status, and read first.
   bool WantsStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return std::any_of(
-        receiving_.begin(), receiving_.end(),
-        [](const Receiving& receiving) { return receiving.wants.status; });
+    const bool unread = message_ == Message::kUnknown;
+    return std::any_of(receiving_.begin(), receiving_.end(),
+                       [unread](const Receiving& receiving) {
+                         const BatchWants& wants = receiving.wants;
+                         return wants.status && !(wants.message && unread);
+                       });
   }
 
   // A batch of the application's whose write is done, or will never be.

@@ -1,0 +1,113 @@
+// A batch of a call that there is not: it has the hooks that the test gives it
+// and counts what is done with it.
+
+#ifndef RETRY_GUARD_TESTS_UNIT_CALL_FAKE_BATCH_H_
+#define RETRY_GUARD_TESTS_UNIT_CALL_FAKE_BATCH_H_
+
+#include <grpcpp/impl/channel_interface.h>
+#include <grpcpp/support/interceptor.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace retry_guard::internal {
+
+using Hook = grpc::experimental::InterceptionHookPoints;
+
+inline grpc::ByteBuffer BytesOf(const std::string& text) {
+  const grpc::Slice slice(text);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+inline std::string TextOf(const grpc::ByteBuffer& bytes) {
+  grpc::Slice slice;
+  if (!bytes.DumpToSingleSlice(&slice).ok()) return "";
+  return std::string(reinterpret_cast<const char*>(slice.begin()),
+                     slice.size());
+}
+
+// Thread-safe.
+class FakeBatch final : public grpc::experimental::InterceptorBatchMethods {
+ public:
+  explicit FakeBatch(std::set<Hook> hooks = {}, const std::string& message = "")
+      : hooks_(std::move(hooks)), message_(BytesOf(message)) {}
+
+  // Runs when it is hijacked, or goes on.
+  void OnHijack(std::function<void()> run) { on_hijack_ = std::move(run); }
+  void OnProceed(std::function<void()> run) { on_proceed_ = std::move(run); }
+
+  int proceeded() const {
+    absl::MutexLock lock(&mu_);
+    return proceeded_;
+  }
+  bool AwaitProceeded() const {
+    absl::MutexLock lock(&mu_);
+    const auto done = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return proceeded_ > 0;
+    };
+    return mu_.AwaitWithTimeout(absl::Condition(&done), absl::Seconds(20));
+  }
+  bool hijacked() const { return hijacked_; }
+  bool send_failed() const { return send_failed_; }
+
+  bool QueryInterceptionHookPoint(Hook hook) override {
+    return hooks_.count(hook) > 0;
+  }
+  void Proceed() override {
+    if (on_proceed_) on_proceed_();
+    absl::MutexLock lock(&mu_);
+    ++proceeded_;
+  }
+  void Hijack() override {
+    hijacked_ = true;
+    if (on_hijack_) on_hijack_();
+  }
+  grpc::ByteBuffer* GetSerializedSendMessage() override { return &message_; }
+  const void* GetSendMessage() override { return nullptr; }
+  void ModifySendMessage(const void* /*message*/) override {}
+  bool GetSendMessageStatus() override { return true; }
+  std::multimap<std::string, std::string>* GetSendInitialMetadata() override {
+    return nullptr;
+  }
+  grpc::Status GetSendStatus() override { return {}; }
+  void ModifySendStatus(const grpc::Status& /*status*/) override {}
+  std::multimap<std::string, std::string>* GetSendTrailingMetadata() override {
+    return nullptr;
+  }
+  void* GetRecvMessage() override { return nullptr; }
+  std::multimap<grpc::string_ref, grpc::string_ref>* GetRecvInitialMetadata()
+      override {
+    return nullptr;
+  }
+  grpc::Status* GetRecvStatus() override { return nullptr; }
+  std::multimap<grpc::string_ref, grpc::string_ref>* GetRecvTrailingMetadata()
+      override {
+    return nullptr;
+  }
+  std::unique_ptr<grpc::ChannelInterface> GetInterceptedChannel() override {
+    return nullptr;
+  }
+  void FailHijackedRecvMessage() override {}
+  void FailHijackedSendMessage() override { send_failed_ = true; }
+
+ private:
+  const std::set<Hook> hooks_;
+  grpc::ByteBuffer message_;
+  std::function<void()> on_hijack_;
+  std::function<void()> on_proceed_;
+  bool hijacked_ = false;
+  bool send_failed_ = false;
+  mutable absl::Mutex mu_;
+  int proceeded_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace retry_guard::internal
+
+#endif  // RETRY_GUARD_TESTS_UNIT_CALL_FAKE_BATCH_H_
