@@ -40,8 +40,12 @@ TEST_P(GlobalInterceptorTest, SeesEachAttemptAndMayCastItsMessages) {
   Global()->current = Watch(sightings, /*cast=*/!IsGeneric(GetParam().style));
   play_->SetScript({Down(), Down(), Good()});
   MakeChannel(Policy(4));
-  grpc::ClientContext context;
-  const CallResult result = Call(&context, "a text");
+  CallResult result;
+  {
+    // The last attempt lives as long as this.
+    grpc::ClientContext context;
+    result = Call(&context, "a text");
+  }
   EXPECT_TRUE(result.status.ok());
   EXPECT_EQ(result.text, "a text");
   EXPECT_EQ(play_->calls(), 3);
