@@ -118,7 +118,9 @@ class Judgement {
   bool Commits(const Step& step) const {
     const bool shows_headers =
         plan_.shape != Shape::kUnary || end2end::HeadersCommit(plan_.style);
-    return shows_headers && step.headers;
+    // Headers that come as the attempt times out may be lost with it. Nothing
+    // of them was shown then, which is checked as well.
+    return shows_headers && step.headers && !route_.per_attempt_timeout;
   }
 
   // ---- Replies.
