@@ -55,6 +55,13 @@ bool OfReactors(const Kind& kind, Way /*way*/) {
 bool AfterARetry(const Kind& /*kind*/, Way way) {
   return way == Way::kAfterARetry;
 }
+// Neither the call itself nor its first attempt is what the program sees.
+bool WhereAttemptsAreOtherCalls(const Kind& kind, Way way) {
+  return !IsItsOwnFirstAttempt(kind) || way == Way::kAttemptTimeout;
+}
+bool AfterAnAttemptOfItsOwn(const Kind& kind, Way way) {
+  return IsItsOwnFirstAttempt(kind) && way == Way::kAfterARetry;
+}
 bool OfUnaryCallsWithATimeout(const Kind& kind, Way way) {
   return way == Way::kAttemptTimeout && kind.shape == Shape::kUnary;
 }
@@ -65,11 +72,17 @@ bool WhereTheReplyComesLater(const Kind& kind, Way /*way*/) {
 // All that a program can tell us by.
 const std::vector<Difference>& Differences() {
   static const auto& differences = *new std::vector<Difference>{
-      {"", "peer", "ipv4:", "127.0.0.1:", Anywhere,
+      {"", "peer", "ipv4:", "127.0.0.1:", WhereAttemptsAreOtherCalls,
        "README, Limitations: the target; a Decision has each attempt's"},
-      {"", "debug_error_string", "some", "empty", Anywhere,
+      {"", "peer", "127.0.0.1:", "ipv4:", AfterAnAttemptOfItsOwn,
+       "README, Limitations: that of the first attempt"},
+      {"", "debug_error_string", "some", "empty", WhereAttemptsAreOtherCalls,
        "README, Limitations: an attempt's context is its own"},
-      {"", "auth_context", "some", "none", Anywhere,
+      {"CancelledBeforeTheStart", "debug_error_string", "some", "empty",
+       Anywhere, "nothing was sent"},
+      {"TheDeadlineIsPast", "debug_error_string", "some", "empty", Anywhere,
+       "nothing was sent"},
+      {"", "auth_context", "some", "none", WhereAttemptsAreOtherCalls,
        "README, Limitations: an attempt's context is its own"},
       {"", "WritesDone", "false", "true", Anywhere,
        "README, Limitations: gRPC has no way to fail that of a hijacked call"},

@@ -30,6 +30,12 @@ struct Kind {
   Style style;
 };
 
+// Of a unary call that is all one batch, the application's own call is the first
+// attempt too.
+inline bool IsItsOwnFirstAttempt(const Kind& kind) {
+  return kind.shape == Shape::kUnary && !HeadersCommit(kind.style);
+}
+
 // Every kind of stream, and of call.
 std::vector<Kind> StreamKinds();
 std::vector<Kind> AllKinds();

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "retry_guard/server.h"
 #include "tests/end2end/call_styles.h"
-#include "tests/stress/streams.h"
+#include "tests/end2end/stream_styles.h"
 
 namespace retry_guard::stress {
 namespace {
@@ -54,13 +54,11 @@ Result MakeUnaryCall(Record& record, std::shared_ptr<grpc::Channel> channel,
 std::unique_ptr<Stream> StartStream(
     const Plan& plan, const std::shared_ptr<grpc::Channel>& channel,
     grpc::ClientContext* context) {
-  if (plan.shape == Shape::kServerStream) {
-    return StartServerStream(plan.style, channel, context, plan.Request(0));
-  }
-  if (plan.shape == Shape::kClientStream) {
-    return StartClientStream(plan.style, channel, context, plan.corked);
-  }
-  return end2end::StartStream(plan.style, channel, context, plan.corked);
+  end2end::StreamOptions options;
+  options.corked = plan.corked;
+  options.request = plan.Request(0);
+  return end2end::StartStream({plan.shape, plan.style}, channel, context,
+                              options);
 }
 
 void WriteAll(const Plan& plan, Stream& stream) {
@@ -102,8 +100,8 @@ Result MakeStreamingCall(Record& record, std::shared_ptr<grpc::Channel> channel,
   if (result.dropped) return result;
   result.status = stream->Finish();
   result.has_status = true;
-  std::string reply;
-  if (!plan.streams_down() && stream->Read(&reply)) {
+  const std::string reply = plan.streams_down() ? "" : stream->reply();
+  if (!reply.empty() && reply != end2end::UntouchedReply(plan.style)) {
     result.replies.push_back(reply);
   }
   return result;

@@ -27,7 +27,7 @@ void Report::Print() const {
               "\n",
               calls_.load(), attempts_.load(), retried_.load());
   for (int shape = 0; shape < kShapes; ++shape) {
-    std::printf("  %s:", ShapeName(static_cast<Shape>(shape)).c_str());
+    std::printf("  %s:", MethodOf(static_cast<Shape>(shape)).c_str());
     for (int style = 0; style < kStyles; ++style) {
       const int64_t count = styles_[shape][style];
       if (count == 0) continue;

@@ -112,22 +112,6 @@ Hint PickHint(Dice& dice) {
 
 }  // namespace
 
-std::string ShapeName(Shape shape) { return MethodOf(shape); }
-
-std::string MethodOf(Shape shape) {
-  switch (shape) {
-    case Shape::kUnary:
-      return "Unary";
-    case Shape::kServerStream:
-      return "ServerStream";
-    case Shape::kClientStream:
-      return "ClientStream";
-    case Shape::kBidi:
-      return "Bidi";
-  }
-  return "?";
-}
-
 std::string RouteName(RouteId route) {
   switch (route) {
     case RouteId::kBudgeted:
@@ -182,7 +166,7 @@ std::string Plan::ErrorText(int attempt) const {
 std::string Plan::ToString() const {
   std::string text =
       absl::StrCat("call ", id, " of seed ", seed, ": ", RouteName(route), " ",
-                   ShapeName(shape), " ", end2end::StyleName(style), ", ",
+                   MethodOf(shape), " ", end2end::StyleName(style), ", ",
                    requests, " requests, ", replies, " replies, size ", size);
   if (parent != Parent::kNone) {
     absl::StrAppend(&text, parent == Parent::kContinueFrom

@@ -12,15 +12,15 @@
 
 #include "absl/time/time.h"
 #include "tests/end2end/call_styles.h"
+#include "tests/end2end/stream_styles.h"
 
 namespace retry_guard::stress {
 
 using end2end::Style;
 
-enum class Shape { kUnary, kServerStream, kClientStream, kBidi };
+using end2end::MethodOf;  // "Unary"
+using end2end::Shape;
 inline constexpr int kShapes = 4;
-std::string ShapeName(Shape shape);
-std::string MethodOf(Shape shape);  // "Unary"
 
 // The channels there are; routes.h says what is special about each.
 enum class RouteId {

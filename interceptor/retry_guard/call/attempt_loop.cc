@@ -7,7 +7,17 @@ namespace retry_guard::internal {
 
 using grpc::experimental::InterceptorBatchMethods;
 
-void AttemptLoop::TakeRequest(InterceptorBatchMethods* batch) {
+void AttemptLoop::TakeRequest(InterceptorBatchMethods* batch,
+                              bool caller_waits) {
+  const void* const message = caller_waits ? batch->GetSendMessage() : nullptr;
+  const MethodTypes& types = core_->method().types();
+  if (message != nullptr &&
+      types.KindOfRequest(core_->channel().codec(), message) ==
+          MessageKind::kProtobuf) {
+    plan_.request_message =
+        static_cast<const google::protobuf::MessageLite*>(message);
+    return;
+  }
   request_ = *batch->GetSerializedSendMessage();
   plan_.request_bytes = &request_;
 }

@@ -35,9 +35,10 @@ class AttemptLoop : public Road,
   AttemptLoop(std::shared_ptr<CallCore> core, bool report_headers)
       : core_(std::move(core)), report_headers_(report_headers) {}
 
-  // Into the plan. The application may change or drop its message as soon as
-  // the call has started, so each attempt sends the same bytes.
-  void TakeRequest(grpc::experimental::InterceptorBatchMethods* batch);
+  // Into the plan. Unless the caller waits, it may change or drop its message
+  // as soon as the call has started: each attempt sends the same bytes then.
+  void TakeRequest(grpc::experimental::InterceptorBatchMethods* batch,
+                   bool caller_waits = false);
   void TakeTarget(grpc::experimental::InterceptorBatchMethods* batch);
 
   // The next attempt has its permission. `plan_` is complete.

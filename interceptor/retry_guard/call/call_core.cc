@@ -101,12 +101,12 @@ void CallCore::Begin(SendMetadata* metadata) {
     new_key_ = channel_->random().Uuid();
     ReadPolicy();  // makes the call safe to repeat
   }
-  // gRPC shows the start of a hijacked stream again with later writes, and an
-  // interceptor before ours may add to its metadata each time.
-  if (streaming()) {
-    kept_metadata_ = *metadata_;
-    metadata_ = &kept_metadata_;
-  }
+  // As the application and interceptors before ours have made it. Those after
+  // ours add to the caller's own, if that is the first attempt; and gRPC shows
+  // the start of a hijacked stream again with later writes, for others to add
+  // to it each time.
+  kept_metadata_ = *metadata_;
+  metadata_ = &kept_metadata_;
 }
 
 // A call made through ClientContext::FromServerContext has its parent, but not
@@ -297,16 +297,11 @@ void CallCore::FillMetadata(SendMetadata* metadata) const {
   // One value each. Most callers send nothing of their own, and then there is
   // nothing to look for.
   if (!metadata->empty()) {
-    // Without an owner above it is that of an earlier attempt, perhaps under a
-    // config since replaced.
-    if (owner_ || (!marked_ && progress_.attempts > 1)) {
+    if (owner_) {
       metadata->erase(kRetryOwner);
       metadata->erase(kRetryAttempt);
     }
-    if (owner_ || marked_ || progress_.attempts > 1) {
-      metadata->erase(kRetryRemainingMs);
-    }
-    if (!new_key_.empty()) metadata->erase(kIdempotencyKey);
+    if (owner_ || marked_) metadata->erase(kRetryRemainingMs);
     // One of an inbound call, say, means nothing here.
     metadata->erase(kPreviousAttempts);
   }

@@ -201,7 +201,7 @@ class CallCore {
   CallTerms terms_;
   CallProgress progress_;
   SendMetadata* metadata_ = nullptr;
-  SendMetadata kept_metadata_;   // of a stream: as it was at the start
+  SendMetadata kept_metadata_;   // as it was at the start
   bool config_unknown_ = false;  // the channel's own, at the start
   bool has_key_ = false;         // the caller set an idempotency key
   bool marked_ = false;          // a layer above owns the retries, and said so

@@ -131,10 +131,11 @@ std::shared_ptr<Road> CallInterceptor::ChooseRoad(
   const bool whole = start->GetRecvStatus() != nullptr;
   const bool blocking = whole && CalledFromBlockingApi(start);
   if (OwnAttempt::Suits(*core_, start)) {
-    if (blocking) return MakeBlockingTakeoverRoad(core_);
     // Only for a completion queue the message was serialised by now.
-    const bool polled = start->GetSendMessage() == nullptr;
-    return MakeTakeoverRoad(core_, polled);
+    const bool queue = start->GetSendMessage() == nullptr;
+    return MakeTakeoverRoad(core_, blocking ? Caller::kWaits
+                                   : queue  ? Caller::kPolls
+                                            : Caller::kIsCalledBack);
   }
   if (blocking) return MakeInlineRoad(core_);
   return MakeRelayRoad(core_, whole);

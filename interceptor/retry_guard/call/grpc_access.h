@@ -85,6 +85,9 @@ class CallbackUnaryCallImpl<retry_guard::internal::Key,
   static void ReleaseChannel(ClientContext* context) {
     context->channel_ = nullptr;
   }
+  static void SetDebugErrorString(const std::string& text, ClientContext* to) {
+    to->debug_error_string_ = text;
+  }
   static bool Corked(const ClientContext& context) {
     return context.initial_metadata_corked_;
   }

@@ -1,5 +1,7 @@
 #include "retry_guard/call/own_attempt.h"
 
+#include "retry_guard/call/grpc_access.h"
+
 namespace retry_guard::internal {
 
 bool OwnAttempt::Suits(const CallCore& core, Batch start) {
@@ -23,17 +25,18 @@ CallCore::Next OwnAttempt::End(Batch batch, bool seen_late) {
   CallCore::Ended ended{status, *core_.caller()};
   ended.seen_late = seen_late;
   const CallCore::Next next = core_.AfterAttempt(ended);
-  if (next.retry) {
-    reply_.Clear();  // a failed attempt, too, may have sent a message
-  } else if (undecodable) {
-    ops_.Overwrite(/*has_message=*/false);
-  }
+  if (next.retry && ops_.touched_reply()) reply_.Clear();
+  if (!next.retry && undecodable) ops_.Overwrite(nullptr);
   return next;
 }
 
 void OwnAttempt::Overwrite(Batch batch, const Answer& answer) const {
   internal::Overwrite(batch, answer);
-  ops_.Overwrite(answer.has_message);
+  if (answer.attempt != nullptr) {
+    GrpcAccess::SetDebugErrorString(
+        answer.attempt->context().debug_error_string(), core_.caller());
+  }
+  ops_.Overwrite(answer.has_message ? reply_.object : nullptr);
 }
 
 }  // namespace retry_guard::internal

@@ -44,14 +44,19 @@ class Road {
   virtual void OnDropped() {}
 };
 
+// How the application learns of a call's end.
+enum class Caller {
+  kWaits,  // its thread is blocked in the call
+  kPolls,  // a completion queue, when it likes
+  kIsCalledBack,
+};
+
 // How the roads are opened. `core` has begun.
 std::shared_ptr<Road> MakeRefusedRoad(KeptAnswer answer, bool is_stream);
 std::shared_ptr<Road> MakeInlineRoad(std::shared_ptr<CallCore> core);
 std::shared_ptr<Road> MakeObservedRoad(std::shared_ptr<CallCore> core);
-// `polled`: the end is seen when the application looks for it.
 std::shared_ptr<Road> MakeTakeoverRoad(std::shared_ptr<CallCore> core,
-                                       bool polled);
-std::shared_ptr<Road> MakeBlockingTakeoverRoad(std::shared_ptr<CallCore> core);
+                                       Caller caller);
 std::shared_ptr<Road> MakeRelayRoad(std::shared_ptr<CallCore> core,
                                     bool status_in_first_batch);
 // For streams.

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "retry_guard/call/attempt_loop.h"
-#include "retry_guard/call/blocking_loop.h"
 #include "retry_guard/call/own_attempt.h"
 #include "retry_guard/call/road.h"
 
@@ -12,53 +11,39 @@ namespace {
 using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 
-bool HasEnded(InterceptorBatchMethods* batch) {
-  return batch->QueryInterceptionHookPoint(
-      InterceptionHookPoints::POST_RECV_STATUS);
-}
-
-// The first attempt is the call itself; `Loop` makes all others.
-template <typename Loop>
-class Takeover : public Loop {
+// For a unary call that is one batch, in any style. The first attempt is the
+// call itself. All others run on the callback API, for a blocking caller too:
+// its thread waits for gRPC anyway, and an interceptor after ours may show us
+// the end of the first attempt on any other.
+class TakeoverRoad final : public AttemptLoop {
  public:
+  TakeoverRoad(std::shared_ptr<CallCore> core, Caller caller)
+      : AttemptLoop(std::move(core), /*report_headers=*/false),
+        caller_(caller),
+        first_(*core_) {}
+
   void OnStart(InterceptorBatchMethods* batch) override {
-    Loop::TakeRequest(batch);
+    TakeRequest(batch, /*caller_waits=*/caller_ == Caller::kWaits);
     first_.Start(batch);
     batch->Proceed();
   }
 
- protected:
-  template <typename... Arguments>
-  explicit Takeover(Arguments&&... arguments)
-      : Loop(std::forward<Arguments>(arguments)...), first_(*this->core_) {}
-
-  void PlanFurtherAttempts(InterceptorBatchMethods* batch) {
-    Loop::TakeTarget(batch);
-    this->plan_.reply = first_.reply();
-  }
-
-  OwnAttempt first_;
-  Answer answer_;  // lives as long as the caller's context
-};
-
-class AsyncTakeover final : public Takeover<AttemptLoop> {
- public:
-  AsyncTakeover(std::shared_ptr<CallCore> core, bool polled)
-      : Takeover(std::move(core), /*report_headers=*/false), polled_(polled) {}
-
   void OnBatch(InterceptorBatchMethods* batch) override {
-    if (!HasEnded(batch)) {
+    if (!batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::POST_RECV_STATUS)) {
       batch->Proceed();
       return;
     }
     const auto self = shared_from_this();  // Proceed may end the caller
-    const CallCore::Next next = first_.End(batch, /*seen_late=*/polled_);
+    const CallCore::Next next =
+        first_.End(batch, /*seen_late=*/caller_ == Caller::kPolls);
     if (!next.retry) {
       batch->Proceed();
       return;
     }
     held_ = batch;
-    PlanFurtherAttempts(batch);
+    TakeTarget(batch);
+    plan_.reply = first_.reply();
     RetryAt(next.at);
   }
 
@@ -71,37 +56,17 @@ class AsyncTakeover final : public Takeover<AttemptLoop> {
     held_->Proceed();
   }
 
-  const bool polled_;  // by the application, when it likes
+  const Caller caller_;
+  OwnAttempt first_;
   InterceptorBatchMethods* held_ = nullptr;
-};
-
-class BlockingTakeover final : public Takeover<BlockingLoop> {
- public:
-  explicit BlockingTakeover(std::shared_ptr<CallCore> core)
-      : Takeover(std::move(core)) {}
-
-  void OnBatch(InterceptorBatchMethods* batch) override {
-    if (HasEnded(batch)) {
-      const CallCore::Next next = first_.End(batch, /*seen_late=*/false);
-      if (next.retry) {
-        PlanFurtherAttempts(batch);
-        answer_ = RetryAt(next.at);
-        first_.Overwrite(batch, answer_);
-      }
-    }
-    batch->Proceed();
-  }
+  Answer answer_;  // lives as long as the caller's context
 };
 
 }  // namespace
 
 std::shared_ptr<Road> MakeTakeoverRoad(std::shared_ptr<CallCore> core,
-                                       bool polled) {
-  return std::make_shared<AsyncTakeover>(std::move(core), polled);
-}
-
-std::shared_ptr<Road> MakeBlockingTakeoverRoad(std::shared_ptr<CallCore> core) {
-  return std::make_shared<BlockingTakeover>(std::move(core));
+                                       Caller caller) {
+  return std::make_shared<TakeoverRoad>(std::move(core), caller);
 }
 
 }  // namespace retry_guard::internal

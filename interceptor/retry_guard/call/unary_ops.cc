@@ -98,9 +98,16 @@ UnaryOps UnaryOps::Behind(grpc::experimental::InterceptorBatchMethods* batch,
     Find<DirectBytes>(behind, &flags) || Find<QueuedBytes>(behind, &flags);
   }
   UnaryOps ops;
+  ops.methods_ = methods;
   ops.got_message_ = flags.got_message;
   ops.succeeded_ = flags.succeeded;
   return ops;
+}
+
+void UnaryOps::Overwrite(void* message) const {
+  *got_message_ = message != nullptr;
+  *succeeded_ = true;
+  methods_->SetRecvMessage(message, nullptr);
 }
 
 }  // namespace retry_guard::internal

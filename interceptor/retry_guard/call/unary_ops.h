@@ -11,6 +11,7 @@
 #ifndef RETRY_GUARD_CALL_UNARY_OPS_H_
 #define RETRY_GUARD_CALL_UNARY_OPS_H_
 
+#include <grpcpp/support/client_interceptor.h>
 #include <grpcpp/support/interceptor.h>
 
 #include "retry_guard/call/codec.h"
@@ -31,13 +32,15 @@ class UnaryOps {
   // Once received. False: there was a reply, but it cannot be decoded.
   bool succeeded() const { return *succeeded_; }
 
-  // Something else is the answer now.
-  void Overwrite(bool has_message) const {
-    *got_message_ = has_message;
-    *succeeded_ = true;
-  }
+  // Once received. A failed call, too, may have brought a message.
+  bool touched_reply() const { return *got_message_ || !*succeeded_; }
+
+  // Something else is the answer now; null: without a message. Interceptors
+  // before ours see it so, too.
+  void Overwrite(void* message) const;
 
  private:
+  grpc::internal::InterceptorBatchMethodsImpl* methods_ = nullptr;
   bool* got_message_ = nullptr;
   bool* succeeded_ = nullptr;
 };
