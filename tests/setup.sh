@@ -11,6 +11,7 @@ build_packages=(
 test_packages=(libgtest-dev libgmock-dev)
 proxy_packages=(nginx-light haproxy nghttp2-proxy)
 bazel_packages=(bazel-bootstrap)
+benchmark_packages=(libbenchmark-dev valgrind)
 fuzz_packages=(clang libclang-rt-14-dev)
 
 say() { printf '== %s\n' "$*" >&2; }

@@ -1,7 +1,7 @@
 // Compares the cost of calls on channels of several kinds, and prints a table.
 //
 //   retry_guard_benchmark [--rounds=5] [--seconds=0.5] [--only=REGEX]
-//                         [--json=FILE] [--instructions]
+//                         [--json=FILE] [--instructions] [--memory]
 //
 // Other options go to Google Benchmark.
 
@@ -21,6 +21,7 @@
 #include "absl/strings/strip.h"
 #include "tests/benchmark/call_benchmark.h"
 #include "tests/benchmark/instructions.h"
+#include "tests/benchmark/memory.h"
 #include "tests/benchmark/policy_benchmark.h"
 #include "tests/benchmark/server_process.h"
 #include "tests/benchmark/table.h"
@@ -34,6 +35,7 @@ struct Options {
   std::string only = ".";
   std::string json;
   bool instructions = false;
+  bool memory = false;
   bool serve = false;
   // For one case under a profiler.
   std::string run;
@@ -62,6 +64,8 @@ Options ReadOptions(std::vector<char*>* arguments) {
       if (!absl::SimpleAtoi(number, &options.calls)) options.calls = 0;
     } else if (std::string_view(argument) == "--instructions") {
       options.instructions = true;
+    } else if (std::string_view(argument) == "--memory") {
+      options.memory = true;
     } else if (std::string_view(argument) == "--serve") {
       options.serve = true;
     } else if (!Take(argument, "--only=", &options.only) &&
@@ -93,6 +97,8 @@ void RunCallGroups(const Options& options, Collector* collector) {
 
 int Main(const Options& options) {
   const ServerProcess server;
+  // First, while nothing else has filled the heap.
+  if (options.memory) PrintMemoryTable(server.address(), std::cout);
   RegisterCallBenchmarks(server.address(), options.rounds, options.seconds);
   RegisterPolicyBenchmarks(server.address(), options.rounds, options.seconds);
   std::ofstream json;

@@ -52,8 +52,8 @@ std::map<std::string, double> CountInstructions(const std::string& address,
     if (what.load.outstanding != 1) continue;
     const bool stream = what.load.messages > 0;
     // The difference of two runs is without start and end.
-    const int few = stream ? 1 : 500;
-    const int many = stream ? 5 : 2500;
+    const int few = stream ? 1 : 100;
+    const int many = stream ? 3 : 400;
     for (const Variant variant : kVariants) {
       const std::string name = what.Name(variant);
       if (!what.Has(variant) || !std::regex_search(name, wanted)) continue;

@@ -54,6 +54,12 @@ class Repeater final : public grpc::ServerWriteReactor<EchoReply> {
   int left_ = 0;
 };
 
+class Silent final : public grpc::ServerUnaryReactor {
+ public:
+  void OnCancel() override { Finish(grpc::Status::CANCELLED); }
+  void OnDone() override { delete this; }
+};
+
 class Server final : public EchoService::CallbackService {
  public:
   grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context,
@@ -68,6 +74,13 @@ class Server final : public EchoService::CallbackService {
                                        const EchoRequest* /*request*/,
                                        EchoReply* /*reply*/) override {
     return Done(context, grpc::Status(grpc::StatusCode::UNAVAILABLE, "down"));
+  }
+
+  // Does not answer.
+  grpc::ServerUnaryReactor* ReadOnly(grpc::CallbackServerContext* /*context*/,
+                                     const EchoRequest* /*request*/,
+                                     EchoReply* /*reply*/) override {
+    return new Silent();
   }
 
   grpc::ServerWriteReactor<EchoReply>* ServerStream(

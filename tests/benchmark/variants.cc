@@ -46,15 +46,38 @@ constexpr char kServiceConfig[] = R"({
   "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1}
 })";
 
+constexpr char kHoldsCalls[] = R"({
+  "methodConfig": [{
+    "name": [{"service": "retry_guard.testing.EchoService"}],
+    "retryPolicy": {
+      "maxAttempts": 2,
+      "initialBackoff": "1000s",
+      "maxBackoff": "1000s",
+      "backoffMultiplier": 1,
+      "retryableStatusCodes": ["UNAVAILABLE"]
+    },
+    "retryGuard": {"jitter": "NONE"}
+  }],
+  "retryGuard": {
+    "budget": {"ratio": 1, "minRetries": 100000},
+    "breaker": {"failureRate": 0, "consecutiveFailures": 0}
+  }
+})";
+
+const char* ConfigFor(Purpose purpose) {
+  return purpose == Purpose::kIsFast ? kServiceConfig : kHoldsCalls;
+}
+
 grpc::ChannelArguments OwnConnection() {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return arguments;
 }
 
-std::shared_ptr<grpc::Channel> MakeGuarded(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeGuarded(const std::string& address,
+                                           Purpose purpose) {
   InterceptorOptions options;
-  options.service_config_json = kServiceConfig;
+  options.service_config_json = ConfigFor(purpose);
   auto channel = CreateChannel(address, grpc::InsecureChannelCredentials(),
                                std::move(options), OwnConnection());
   if (!channel.ok()) {
@@ -83,14 +106,15 @@ const char* Name(Variant variant) {
 }
 
 std::shared_ptr<grpc::Channel> MakeChannel(Variant variant,
-                                           const std::string& address) {
+                                           const std::string& address,
+                                           Purpose purpose) {
   const auto credentials = grpc::InsecureChannelCredentials();
   grpc::ChannelArguments arguments = OwnConnection();
   switch (variant) {
     case Variant::kGuard:
-      return MakeGuarded(address);
+      return MakeGuarded(address, purpose);
     case Variant::kNative:
-      arguments.SetServiceConfigJSON(kServiceConfig);
+      arguments.SetServiceConfigJSON(ConfigFor(purpose));
       return grpc::CreateCustomChannel(address, credentials, arguments);
     case Variant::kInterceptor: {
       arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);

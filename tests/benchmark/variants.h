@@ -25,9 +25,15 @@ inline constexpr std::array<Variant, 5> kVariants = {
 
 const char* Name(Variant variant);
 
+enum class Purpose {
+  kIsFast,      // a policy as one would have it
+  kHoldsCalls,  // retries any number of calls, after minutes
+};
+
 // A channel with a connection of its own.
 std::shared_ptr<grpc::Channel> MakeChannel(Variant variant,
-                                           const std::string& address);
+                                           const std::string& address,
+                                           Purpose purpose = Purpose::kIsFast);
 
 }  // namespace retry_guard::benchmarks
 

@@ -30,8 +30,8 @@ struct Kind {
   Style style;
 };
 
-// Of a unary call that is all one batch, the application's own call is the first
-// attempt too.
+// Of a unary call that is all one batch, the application's own call is the
+// first attempt too.
 inline bool IsItsOwnFirstAttempt(const Kind& kind) {
   return kind.shape == Shape::kUnary && !HeadersCommit(kind.style);
 }

@@ -7,21 +7,6 @@ namespace retry_guard::internal {
 
 using grpc::experimental::InterceptorBatchMethods;
 
-void AttemptLoop::TakeRequest(InterceptorBatchMethods* batch,
-                              bool caller_waits) {
-  const void* const message = caller_waits ? batch->GetSendMessage() : nullptr;
-  const MethodTypes& types = core_->method().types();
-  if (message != nullptr &&
-      types.KindOfRequest(core_->channel().codec(), message) ==
-          MessageKind::kProtobuf) {
-    plan_.request_message =
-        static_cast<const google::protobuf::MessageLite*>(message);
-    return;
-  }
-  request_ = *batch->GetSerializedSendMessage();
-  plan_.request_bytes = &request_;
-}
-
 void AttemptLoop::TakeTarget(InterceptorBatchMethods* batch) {
   below_ = batch->GetInterceptedChannel();
   plan_.target = core_->TargetBelow(below_.get());
@@ -54,9 +39,7 @@ void AttemptLoop::StartAttempt() {
 
 void AttemptLoop::RetryAt(absl::Time when) {
   const uint64_t wait = interruption_.BeginWait();
-  watch_ = ParentWatch::Start(
-      core_, std::shared_ptr<Interruption>(shared_from_this(), &interruption_),
-      *plan_.target.method);
+  watch_ = ParentWatch::Start(core_, interruption(), *plan_.target.method);
   const auto timer = core_->channel().clock().StartTimer(
       when, [self = shared_from_this()](bool /*fired*/) { self->WaitOver(); });
   interruption_.SetTimer(wait, timer);

@@ -35,10 +35,7 @@ class AttemptLoop : public Road,
   AttemptLoop(std::shared_ptr<CallCore> core, bool report_headers)
       : core_(std::move(core)), report_headers_(report_headers) {}
 
-  // Into the plan. Unless the caller waits, it may change or drop its message
-  // as soon as the call has started: each attempt sends the same bytes then.
-  void TakeRequest(grpc::experimental::InterceptorBatchMethods* batch,
-                   bool caller_waits = false);
+  // Into the plan.
   void TakeTarget(grpc::experimental::InterceptorBatchMethods* batch);
 
   // The next attempt has its permission. `plan_` is complete.
@@ -46,6 +43,11 @@ class AttemptLoop : public Road,
 
   // For a retry that was decided: waits, asks for permission, goes on.
   void RetryAt(absl::Time when);
+
+  // For who looks at it while this lives.
+  std::shared_ptr<Interruption> interruption() {
+    return {shared_from_this(), &interruption_};
+  }
 
   // Something of the attempt that has just ended has reached the caller.
   virtual bool committed() = 0;
@@ -60,9 +62,8 @@ class AttemptLoop : public Road,
  private:
   void WaitOver();
 
-  // The plan points at these.
+  // The plan points at it.
   std::unique_ptr<grpc::ChannelInterface> below_;
-  grpc::ByteBuffer request_;
 
   const bool report_headers_;
   Interruption interruption_;

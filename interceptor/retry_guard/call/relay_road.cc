@@ -65,7 +65,7 @@ class RelayRoad final : public AttemptLoop {
     // A callback-style call shows its message, a completion-queue call has
     // serialised it already.
     const bool callback_style = batch->GetSendMessage() != nullptr;
-    TakeRequest(batch);
+    plan_.TakeRequest(batch, *core_, /*caller_waits=*/false);
     TakeTarget(batch);
     if (!headers_commit_) {
       plan_.reply = core_->ReplyAt(batch->GetRecvMessage());

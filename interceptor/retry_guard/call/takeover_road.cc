@@ -2,8 +2,10 @@
 #include <utility>
 
 #include "retry_guard/call/attempt_loop.h"
+#include "retry_guard/call/blocking_attempts.h"
 #include "retry_guard/call/own_attempt.h"
 #include "retry_guard/call/road.h"
+#include "retry_guard/call/sync_caller.h"
 
 namespace retry_guard::internal {
 namespace {
@@ -12,9 +14,8 @@ using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 
 // For a unary call that is one batch, in any style. The first attempt is the
-// call itself. All others run on the callback API, for a blocking caller too:
-// its thread waits for gRPC anyway, and an interceptor after ours may show us
-// the end of the first attempt on any other.
+// call itself. All others run on the callback API, or, for a blocking caller,
+// on its own thread.
 class TakeoverRoad final : public AttemptLoop {
  public:
   TakeoverRoad(std::shared_ptr<CallCore> core, Caller caller)
@@ -23,7 +24,8 @@ class TakeoverRoad final : public AttemptLoop {
         first_(*core_) {}
 
   void OnStart(InterceptorBatchMethods* batch) override {
-    TakeRequest(batch, /*caller_waits=*/caller_ == Caller::kWaits);
+    plan_.TakeRequest(batch, *core_,
+                      /*caller_waits=*/caller_ == Caller::kWaits);
     first_.Start(batch);
     batch->Proceed();
   }
@@ -41,9 +43,17 @@ class TakeoverRoad final : public AttemptLoop {
       batch->Proceed();
       return;
     }
-    held_ = batch;
     TakeTarget(batch);
     plan_.reply = first_.reply();
+    // An interceptor after ours may bring us here on a thread of its own, which
+    // must not wait.
+    if (caller_ == Caller::kWaits && CalledFromBlockingApi(batch)) {
+      answer_ = RunBlockingAttempts(core_, interruption(), plan_, next.at);
+      first_.Overwrite(batch, answer_);
+      batch->Proceed();
+      return;
+    }
+    held_ = batch;
     RetryAt(next.at);
   }
 

@@ -50,7 +50,7 @@ class AttemptOf : public UnaryAttempt {
     // Both only store the message: what can fail fails when it is sent.
     const grpc::Status stored = plan.request_message != nullptr
                                     ? SendMessagePtr(plan.request_message, ops)
-                                    : SendMessage(*plan.request_bytes, ops);
+                                    : SendMessage(plan.request_bytes, ops);
     if (!stored.ok()) std::abort();
     ops->ClientSendClose();
     ops->RecvInitialMetadata(&context_);
@@ -169,6 +169,19 @@ std::shared_ptr<UnaryAttempt> CreateFor(bool report_headers) {
 }
 
 }  // namespace
+
+void UnaryPlan::TakeRequest(grpc::experimental::InterceptorBatchMethods* batch,
+                            CallCore& core, bool caller_waits) {
+  const void* const message = caller_waits ? batch->GetSendMessage() : nullptr;
+  if (message != nullptr &&
+      core.method().types().KindOfRequest(core.channel().codec(), message) ==
+          MessageKind::kProtobuf) {
+    request_message = static_cast<const MessageLite*>(message);
+  } else {
+    // Shared with the batch, not copied.
+    request_bytes = *batch->GetSerializedSendMessage();
+  }
+}
 
 std::shared_ptr<UnaryAttempt> UnaryAttempt::Create(MessageKind kind,
                                                    bool report_headers) {

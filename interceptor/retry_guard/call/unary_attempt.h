@@ -9,10 +9,12 @@
 
 #include <google/protobuf/message_lite.h>
 #include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/interceptor.h>
 
 #include <memory>
 
 #include "retry_guard/call/attempt.h"
+#include "retry_guard/call/call_core.h"
 #include "retry_guard/call/codec.h"
 
 namespace retry_guard::internal {
@@ -21,10 +23,17 @@ namespace retry_guard::internal {
 // outlive the attempt.
 struct UnaryPlan {
   AttemptTarget target;
-  // One of the two. A message is serialised by gRPC when it is sent.
+  // A message is serialised by gRPC when it is sent; null: the bytes are it.
   const google::protobuf::MessageLite* request_message = nullptr;
-  const grpc::ByteBuffer* request_bytes = nullptr;
+  grpc::ByteBuffer request_bytes;
   Reply reply;
+
+  // Sets the request to what `batch` sends. Unless its caller waits for the
+  // call, the message may be changed or dropped as soon as the call has
+  // started: then each attempt sends the same bytes. (A message itself is
+  // something that interceptors after ours can look at.)
+  void TakeRequest(grpc::experimental::InterceptorBatchMethods* batch,
+                   CallCore& core, bool caller_waits);
 };
 
 // Told about an attempt that runs asynchronously, on a thread of gRPC's, with
