@@ -42,7 +42,7 @@ void CallInterceptor::Intercept(InterceptorBatchMethods* batch) {
     MutexLock lock(mu_);
     road = road_;
     if (road == nullptr && cancels) {
-      if (early_ != nullptr) early_->ReleaseSoon();
+      if (early_ != nullptr && !opening_) early_->ReleaseSoon();
     } else if (road == nullptr) {
       early = TakeEarly(batch, starts, &start);
     }
@@ -63,20 +63,32 @@ void CallInterceptor::Intercept(InterceptorBatchMethods* batch) {
 CallInterceptor::Early CallInterceptor::TakeEarly(
     InterceptorBatchMethods* batch, bool starts,
     InterceptorBatchMethods** start) {
+  if (opening_) {
+    waiting_.push_back(batch);
+    return Early::kHeld;
+  }
   if (starts) {
     if (unary_ && MustWaitForReply(batch)) {
       start_ = batch;
       return Early::kHeld;
     }
     *start = batch;
-    return Early::kStarts;
+  } else if (start_ != nullptr) {
+    // It has the reply object that the start was waiting for.
+    waiting_.push_back(batch);
+    *start = std::exchange(start_, nullptr);
+  } else {
+    // Once cancelled nothing may come that would release it.
+    const bool held =
+        !core_->cancelled() && early().Hold(batch, core_->context_deadline());
+    return held ? Early::kHeld : Early::kGoesOn;
   }
-  // Once cancelled nothing may come that would release it.
-  if (start_ == nullptr && core_->cancelled()) return Early::kGoesOn;
-  if (!early().Hold(batch, core_->context_deadline())) return Early::kGoesOn;
-  if (start_ == nullptr) return Early::kHeld;
-  // It has the reply object that the start was waiting for.
-  *start = std::exchange(start_, nullptr);
+  opening_ = true;
+  if (early_ != nullptr) {
+    for (InterceptorBatchMethods* const held : early_->Take()) {
+      waiting_.push_back(held);
+    }
+  }
   return Early::kStarts;
 }
 
@@ -102,18 +114,17 @@ EarlyBatches& CallInterceptor::early() {
 void CallInterceptor::OpenRoad(InterceptorBatchMethods* start,
                                const void* reply) {
   const std::shared_ptr<Road> road = ChooseRoad(start, reply);
-  std::shared_ptr<EarlyBatches> early;
+  std::vector<InterceptorBatchMethods*> waiting;
   {
     MutexLock lock(mu_);
     road_ = road;
-    early = early_;
+    waiting.swap(waiting_);
   }
   // A cancellation that found no road above.
   if (core_->cancelled()) road->OnCancel();
   road->OnStart(start);
-  if (early == nullptr) return;
   // Each comes again if the call was hijacked.
-  for (InterceptorBatchMethods* const held : early->Take()) held->Proceed();
+  for (InterceptorBatchMethods* const held : waiting) held->Proceed();
 }
 
 std::shared_ptr<Road> CallInterceptor::ChooseRoad(

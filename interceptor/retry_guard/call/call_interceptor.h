@@ -33,7 +33,9 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
  private:
   using Batch = grpc::experimental::InterceptorBatchMethods*;
 
-  // What to do with a batch that comes before the road is open.
+  // What to do with a batch that comes before the road is open. Once one has
+  // started the opening, all others wait for the road: what would go on to core
+  // now, whatever the reason, would miss the hijack.
   enum class Early { kHeld, kStarts, kGoesOn };
   Early TakeEarly(Batch batch, bool starts, Batch* start)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -55,6 +57,8 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   Mutex mu_;
   std::shared_ptr<Road> road_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<EarlyBatches> early_ ABSL_GUARDED_BY(mu_);  // null: none
+  bool opening_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<Batch> waiting_ ABSL_GUARDED_BY(mu_);  // for the road
   // The batch that starts a unary call, held until the next one shows what the
   // reply object is: a reactor's first batch does not have it.
   Batch start_ ABSL_GUARDED_BY(mu_) = nullptr;
