@@ -141,12 +141,13 @@ std::shared_ptr<Road> CallInterceptor::ChooseRoad(
   // or, if the application may look at the response headers first, later.
   const bool whole = start->GetRecvStatus() != nullptr;
   const bool blocking = whole && CalledFromBlockingApi(start);
-  if (OwnAttempt::Suits(*core_, start)) {
+  if (const UnaryOps ops = OwnAttempt::OpsOf(*core_, start)) {
     // Only for a completion queue the message was serialised by now.
     const bool queue = start->GetSendMessage() == nullptr;
-    return MakeTakeoverRoad(core_, blocking ? Caller::kWaits
-                                   : queue  ? Caller::kPolls
-                                            : Caller::kIsCalledBack);
+    return MakeTakeoverRoad(core_, ops,
+                            blocking ? Caller::kWaits
+                            : queue  ? Caller::kPolls
+                                     : Caller::kIsCalledBack);
   }
   if (blocking) return MakeInlineRoad(core_);
   return MakeRelayRoad(core_, whole);

@@ -4,17 +4,15 @@
 
 namespace retry_guard::internal {
 
-bool OwnAttempt::Suits(const CallCore& core, Batch start) {
+UnaryOps OwnAttempt::OpsOf(const CallCore& core, Batch start) {
   if (start->GetRecvStatus() == nullptr || !core.first_attempt_is_callers()) {
-    return false;
+    return {};
   }
-  const Reply reply = core.ReplyAt(start->GetRecvMessage());
-  return static_cast<bool>(UnaryOps::Behind(start, reply.kind));
+  return UnaryOps::Behind(start, core.ReplyAt(start->GetRecvMessage()).kind);
 }
 
 void OwnAttempt::Start(Batch batch) {
   reply_ = core_.ReplyAt(batch->GetRecvMessage());
-  ops_ = UnaryOps::Behind(batch, reply_.kind);
   core_.FillMetadata(batch->GetSendInitialMetadata());
 }
 

@@ -21,11 +21,11 @@ class OwnAttempt {
  public:
   using Batch = grpc::experimental::InterceptorBatchMethods*;
 
-  // Whether the call that `start` starts can be one: all of it is in that
-  // batch, and it carries all that the attempt needs.
-  static bool Suits(const CallCore& core, Batch start);
+  // The operations of the call that `start` starts, if it can be one: all of it
+  // is in that batch, and it carries all that the attempt needs. Else empty.
+  static UnaryOps OpsOf(const CallCore& core, Batch start);
 
-  explicit OwnAttempt(CallCore& core) : core_(core) {}
+  OwnAttempt(CallCore& core, const UnaryOps& ops) : core_(core), ops_(ops) {}
 
   // Where its reply goes is shown now: of a failed call no more.
   void Start(Batch batch);
@@ -40,7 +40,7 @@ class OwnAttempt {
  private:
   CallCore& core_;
   Reply reply_;
-  UnaryOps ops_;
+  const UnaryOps ops_;
 };
 
 }  // namespace retry_guard::internal

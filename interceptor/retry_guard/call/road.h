@@ -18,6 +18,7 @@
 #include <memory>
 
 #include "retry_guard/call/call_core.h"
+#include "retry_guard/call/unary_ops.h"
 
 namespace retry_guard::internal {
 
@@ -56,7 +57,7 @@ std::shared_ptr<Road> MakeRefusedRoad(KeptAnswer answer, bool is_stream);
 std::shared_ptr<Road> MakeInlineRoad(std::shared_ptr<CallCore> core);
 std::shared_ptr<Road> MakeObservedRoad(std::shared_ptr<CallCore> core);
 std::shared_ptr<Road> MakeTakeoverRoad(std::shared_ptr<CallCore> core,
-                                       Caller caller);
+                                       const UnaryOps& ops, Caller caller);
 std::shared_ptr<Road> MakeRelayRoad(std::shared_ptr<CallCore> core,
                                     bool status_in_first_batch);
 // For streams.

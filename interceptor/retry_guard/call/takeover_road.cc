@@ -18,10 +18,11 @@ using grpc::experimental::InterceptorBatchMethods;
 // on its own thread.
 class TakeoverRoad final : public AttemptLoop {
  public:
-  TakeoverRoad(std::shared_ptr<CallCore> core, Caller caller)
+  TakeoverRoad(std::shared_ptr<CallCore> core, const UnaryOps& ops,
+               Caller caller)
       : AttemptLoop(std::move(core), /*report_headers=*/false),
         caller_(caller),
-        first_(*core_) {}
+        first_(*core_, ops) {}
 
   void OnStart(InterceptorBatchMethods* batch) override {
     plan_.TakeRequest(batch, *core_,
@@ -75,8 +76,8 @@ class TakeoverRoad final : public AttemptLoop {
 }  // namespace
 
 std::shared_ptr<Road> MakeTakeoverRoad(std::shared_ptr<CallCore> core,
-                                       Caller caller) {
-  return std::make_shared<TakeoverRoad>(std::move(core), caller);
+                                       const UnaryOps& ops, Caller caller) {
+  return std::make_shared<TakeoverRoad>(std::move(core), ops, caller);
 }
 
 }  // namespace retry_guard::internal

@@ -38,35 +38,35 @@ struct Reveal {
 
 struct Operations {
   using Member = CallOpSetInterface* InterceptorBatchMethodsImpl::*;
-  friend Member Private(Operations tag);
+  friend Member Private(Operations /*tag*/);
 };
 template struct Reveal<Operations, &InterceptorBatchMethodsImpl::ops_>;
 
 struct DirectMessage {
   using Ops = DirectOps<MessageLite>;
   using Member = bool Ops::*;
-  friend Member Private(DirectMessage tag);
+  friend Member Private(DirectMessage /*tag*/);
 };
 template struct Reveal<DirectMessage, &DirectMessage::Ops::saved_status_>;
 
 struct DirectBytes {
   using Ops = DirectOps<grpc::ByteBuffer>;
   using Member = bool Ops::*;
-  friend Member Private(DirectBytes tag);
+  friend Member Private(DirectBytes /*tag*/);
 };
 template struct Reveal<DirectBytes, &DirectBytes::Ops::saved_status_>;
 
 struct QueuedMessage {
   using Ops = QueuedOps<MessageLite>;
   using Member = bool Ops::*;
-  friend Member Private(QueuedMessage tag);
+  friend Member Private(QueuedMessage /*tag*/);
 };
 template struct Reveal<QueuedMessage, &QueuedMessage::Ops::saved_status_>;
 
 struct QueuedBytes {
   using Ops = QueuedOps<grpc::ByteBuffer>;
   using Member = bool Ops::*;
-  friend Member Private(QueuedBytes tag);
+  friend Member Private(QueuedBytes /*tag*/);
 };
 template struct Reveal<QueuedBytes, &QueuedBytes::Ops::saved_status_>;
 
@@ -76,12 +76,10 @@ struct Flags {
 };
 
 template <typename Kind>
-bool Find(CallOpSetInterface* behind, Flags* flags) {
+Flags Find(CallOpSetInterface* behind) {
   auto* const ops = dynamic_cast<typename Kind::Ops*>(behind);
-  if (ops == nullptr) return false;
-  flags->got_message = &ops->got_message;
-  flags->succeeded = &(ops->*Private(Kind()));
-  return true;
+  if (ops == nullptr) return {};
+  return {&ops->got_message, &(ops->*Private(Kind()))};
 }
 
 }  // namespace
@@ -91,11 +89,14 @@ UnaryOps UnaryOps::Behind(grpc::experimental::InterceptorBatchMethods* batch,
   auto* const methods = dynamic_cast<InterceptorBatchMethodsImpl*>(batch);
   if (methods == nullptr) return {};
   CallOpSetInterface* const behind = methods->*Private(Operations());
-  Flags flags;  // of one of them, or of none
+  // A completion-queue call has serialised its message by now. To look for the
+  // wrong type first would cost as much as all the rest.
+  const bool queued = batch->GetSendMessage() == nullptr;
+  Flags flags;
   if (kind == MessageKind::kProtobuf) {
-    Find<DirectMessage>(behind, &flags) || Find<QueuedMessage>(behind, &flags);
+    flags = queued ? Find<QueuedMessage>(behind) : Find<DirectMessage>(behind);
   } else {
-    Find<DirectBytes>(behind, &flags) || Find<QueuedBytes>(behind, &flags);
+    flags = queued ? Find<QueuedBytes>(behind) : Find<DirectBytes>(behind);
   }
   UnaryOps ops;
   ops.methods_ = methods;
