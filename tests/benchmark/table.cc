@@ -11,12 +11,9 @@
 namespace retry_guard::benchmarks {
 namespace {
 
-std::string Number(double value, const char* format) {
-  if (std::isnan(value)) return "-";
-  return absl::StrFormat(*absl::ParsedFormat<'f'>::New(format), value);
+std::string Ratio(double a, double b) {
+  return std::isnan(a / b) ? "-" : absl::StrFormat("%.2f", a / b);
 }
-
-std::string Ratio(double a, double b) { return Number(a / b, "%.2f"); }
 
 }  // namespace
 
@@ -46,7 +43,6 @@ void Collector::ReportRuns(const std::vector<Run>& runs) {
     }
     values[kNanos].push_back(run.real_accumulated_time * 1e9 /
                              static_cast<double>(run.iterations));
-    values["threads"].push_back(static_cast<double>(run.threads));
   }
 }
 
@@ -91,7 +87,7 @@ void PrintCallTable(const Collector& collected,
                                 collected.Median(name, "per_second"), cpu,
                                 counted == instructions.end()
                                     ? "-"
-                                    : Number(counted->second, "%.0f"));
+                                    : absl::StrFormat("%.0f", counted->second));
       if (variant == Variant::kGuard || variant == Variant::kNative) {
         out << "  ";
         for (const Variant other :

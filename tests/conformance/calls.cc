@@ -26,7 +26,8 @@ using grpc::experimental::InterceptorBatchMethods;
 // Stands after ours and fails attempts that never get to the wire.
 class LocalFailure final : public Interceptor {
  public:
-  // gRPC makes one for the caller's own call too, which ours hijacks before.
+  // gRPC makes one for the caller's own call too; it never runs if ours hijacks
+  // that.
   LocalFailure(std::atomic<int>* left, grpc::StatusCode code)
       : left_(left), code_(code) {}
 

@@ -17,15 +17,6 @@ constexpr int kScriptedAttempts = 8;
 // Streams have four of the styles of unary calls.
 constexpr std::array<Style, 4> kStreamStyles = {
     Style::kSync, Style::kReactor, Style::kQueue, Style::kGenericQueue};
-constexpr std::array<Style, 8> kUnaryStyles = {Style::kSync,
-                                               Style::kCallback,
-                                               Style::kReactor,
-                                               Style::kQueue,
-                                               Style::kQueueHeadersFirst,
-                                               Style::kGenericQueue,
-                                               Style::kGenericCallback,
-                                               Style::kGenericReactor};
-
 RouteId PickRoute(Dice& dice) {
   const int at = dice.Between(0, 99);
   if (at < 15) return RouteId::kBudgeted;
@@ -45,7 +36,8 @@ Shape PickShape(Dice& dice) {
 }
 
 Style PickStyle(Dice& dice, Shape shape, const Limits& limits) {
-  const Style unary = dice.Pick(kUnaryStyles);
+  static const std::vector<Style> unary_styles = end2end::AllStyles();
+  const Style unary = dice.Pick(unary_styles);
   const Style stream = dice.Pick(kStreamStyles);
   if (limits.sync_only) return Style::kSync;
   if (shape == Shape::kUnary) return unary;

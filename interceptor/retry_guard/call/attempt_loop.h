@@ -6,10 +6,10 @@
 #define RETRY_GUARD_CALL_ATTEMPT_LOOP_H_
 
 #include <grpcpp/impl/channel_interface.h>
-#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/interceptor.h>
 
 #include <memory>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "retry_guard/call/call_core.h"

@@ -33,32 +33,32 @@ BatchWants::BatchWants(InterceptorBatchMethods* batch)
 
 namespace {
 
-void InsertInitialMetadata(const Answer& answer, ReceivedMetadata* to) {
-  if (answer.attempt == nullptr) {
-    answer.kept->initial.InsertInto(to);
-    return;
-  }
-  const ReceivedMetadata& from =
-      answer.attempt->context().GetServerInitialMetadata();
+void Insert(const ReceivedMetadata& from, ReceivedMetadata* to) {
   to->insert(from.begin(), from.end());
 }
 
-void InsertTrailingMetadata(const Answer& answer, ReceivedMetadata* to) {
-  if (answer.attempt == nullptr) {
-    answer.kept->trailing.InsertInto(to);
-    return;
+void InsertInitialMetadata(const Answer& answer, ReceivedMetadata* to) {
+  if (answer.attempt != nullptr) {
+    Insert(answer.attempt->context().GetServerInitialMetadata(), to);
+  } else {
+    answer.kept->initial.InsertInto(to);
   }
-  const ReceivedMetadata& from =
-      answer.attempt->context().GetServerTrailingMetadata();
-  to->insert(from.begin(), from.end());
+}
+
+void InsertTrailingMetadata(const Answer& answer, ReceivedMetadata* to) {
+  if (answer.attempt != nullptr) {
+    Insert(answer.attempt->context().GetServerTrailingMetadata(), to);
+  } else {
+    answer.kept->trailing.InsertInto(to);
+  }
 }
 
 }  // namespace
 
 void DeliverInitialMetadata(InterceptorBatchMethods* batch,
                             const Attempt& attempt) {
-  const ReceivedMetadata& from = attempt.context().GetServerInitialMetadata();
-  batch->GetRecvInitialMetadata()->insert(from.begin(), from.end());
+  Insert(attempt.context().GetServerInitialMetadata(),
+         batch->GetRecvInitialMetadata());
 }
 
 void Deliver(InterceptorBatchMethods* batch, const Answer& answer,

@@ -4,18 +4,16 @@
 #ifndef RETRY_GUARD_TESTS_UNIT_CALL_FAKE_BATCH_H_
 #define RETRY_GUARD_TESTS_UNIT_CALL_FAKE_BATCH_H_
 
-#include <grpcpp/impl/channel_interface.h>
 #include <grpcpp/support/interceptor.h>
 
 #include <functional>
-#include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "tests/unit/call/blank_batch.h"
 
 namespace retry_guard::internal {
 
@@ -34,7 +32,7 @@ inline std::string TextOf(const grpc::ByteBuffer& bytes) {
 }
 
 // Thread-safe.
-class FakeBatch final : public grpc::experimental::InterceptorBatchMethods {
+class FakeBatch final : public BlankBatch {
  public:
   explicit FakeBatch(std::set<Hook> hooks = {}, const std::string& message = "")
       : hooks_(std::move(hooks)), message_(BytesOf(message)) {}
@@ -70,31 +68,6 @@ class FakeBatch final : public grpc::experimental::InterceptorBatchMethods {
     if (on_hijack_) on_hijack_();
   }
   grpc::ByteBuffer* GetSerializedSendMessage() override { return &message_; }
-  const void* GetSendMessage() override { return nullptr; }
-  void ModifySendMessage(const void* /*message*/) override {}
-  bool GetSendMessageStatus() override { return true; }
-  std::multimap<std::string, std::string>* GetSendInitialMetadata() override {
-    return nullptr;
-  }
-  grpc::Status GetSendStatus() override { return {}; }
-  void ModifySendStatus(const grpc::Status& /*status*/) override {}
-  std::multimap<std::string, std::string>* GetSendTrailingMetadata() override {
-    return nullptr;
-  }
-  void* GetRecvMessage() override { return nullptr; }
-  std::multimap<grpc::string_ref, grpc::string_ref>* GetRecvInitialMetadata()
-      override {
-    return nullptr;
-  }
-  grpc::Status* GetRecvStatus() override { return nullptr; }
-  std::multimap<grpc::string_ref, grpc::string_ref>* GetRecvTrailingMetadata()
-      override {
-    return nullptr;
-  }
-  std::unique_ptr<grpc::ChannelInterface> GetInterceptedChannel() override {
-    return nullptr;
-  }
-  void FailHijackedRecvMessage() override {}
   void FailHijackedSendMessage() override { send_failed_ = true; }
 
  private:
