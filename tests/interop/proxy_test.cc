@@ -43,6 +43,7 @@ constexpr int kSomeCalls = 40;
 RETRY_GUARD_BEHIND_EVERY_PROXY(ProxyTest);
 
 auto RetriesAtOurOwnPace() { return RetriesAfter(Le(absl::Milliseconds(1))); }
+
 TEST_P(ProxyTest, ABackendThatIsDownIsRetriedAtOurOwnPaceIfThatIsSafe) {
   const Backend backend;
   const Proxy proxy({GetParam(), {backend.address()}});
@@ -144,6 +145,7 @@ std::vector<Style> StylesThatWaitForTheEnd() {
   return {Style::kSync, Style::kCallback, Style::kQueue,
           Style::kGenericCallback};
 }
+
 std::vector<Style> StylesOfAllRoads() {
   return {Style::kSync, Style::kCallback, Style::kReactor, Style::kQueue};
 }

@@ -46,6 +46,14 @@ const Seen kSeen[] = {
      "ipv4:10.0.0.7:1: Failed to connect to remote host: Connection refused",
      kConnected, TransportEvent::kNone},
 
+    // The connection was lost before the stream was put on it.
+    {"1.51", "Transport closed", kNothingCame, TransportEvent::kNeverConnected},
+    {"1.83", "Transport closed (Socket closed)", kNothingCame,
+     TransportEvent::kNeverConnected},
+    {"both", "Transport closed", kConnected, TransportEvent::kNone},
+    {"both", "Transport closed by its owner", kNothingCame,
+     TransportEvent::kNone},
+
     // GOAWAY whose last stream id lies before this stream.
     {"1.51", "GOAWAY received", kConnected, TransportEvent::kRefused},
     {"1.83", "Stream removed (GOAWAY received; Error code: 0; Debug Text: )",

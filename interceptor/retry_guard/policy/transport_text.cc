@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "retry_guard/policy/absl_view.h"
 
 namespace retry_guard {
@@ -12,6 +13,10 @@ namespace {
 // Anywhere in the text: what follows it names the last error.
 constexpr std::string_view kConnectFailed =
     "failed to connect to all addresses";
+
+// The connection was lost before the stream was put on it; core's own retries
+// would send it again unasked. 1.83 adds why in parentheses.
+constexpr std::string_view kNotPutOnConnection = "Transport closed";
 
 constexpr std::string_view kHttp429 = "Received http2 header with status: 429";
 
@@ -26,6 +31,15 @@ constexpr std::string_view kRst7_1_51 = "Received RST_STREAM with error code 7";
 constexpr std::string_view kRst7_1_83 =
     "Stream removed (RST_STREAM (Received RST_STREAM with error code 7))";
 
+bool SaysNeverConnected(std::string_view message) {
+  if (absl::StrContains(AbslView(message), AbslView(kConnectFailed))) {
+    return true;
+  }
+  absl::string_view rest = AbslView(message);
+  return absl::ConsumePrefix(&rest, AbslView(kNotPutOnConnection)) &&
+         (rest.empty() || absl::StartsWith(rest, " ("));
+}
+
 bool SaysRefused(std::string_view message) {
   return message == kGoaway_1_51 ||
          absl::StartsWith(AbslView(message), AbslView(kGoawayPrefix_1_83)) ||
@@ -38,8 +52,7 @@ TransportEvent RecognizeTransportEvent(absl::StatusCode code,
                                        std::string_view message,
                                        const TransportFacts& facts) {
   if (code != absl::StatusCode::kUnavailable) return TransportEvent::kNone;
-  if (!facts.reached_a_peer &&
-      absl::StrContains(AbslView(message), AbslView(kConnectFailed))) {
+  if (!facts.reached_a_peer && SaysNeverConnected(message)) {
     return TransportEvent::kNeverConnected;
   }
   if (!facts.got_metadata && SaysRefused(message)) {
