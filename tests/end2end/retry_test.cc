@@ -249,6 +249,16 @@ TEST_P(RetryTest, AMessageTooLargeToSendIsNeverRetried) {
   EXPECT_EQ(Snapshot().retries, 0);
 }
 
+TEST_P(RetryTest, AMessageTooLargeToReceiveIsNeverRetried) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(10);
+  MakeChannel(Policy(4).Codes("\"RESOURCE_EXHAUSTED\""), arguments);
+  const CallResult result = CallText(std::string(100, 'x'));  // comes back
+  EXPECT_EQ(result.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(server_.calls(), 1);
+  EXPECT_EQ(Snapshot().retries, 0);
+}
+
 TEST_P(RetryTest, NeverConnectedIsRepeatedEvenIfNotIdempotent) {
   const ClosedPort port;
   target_ = port.address();

@@ -113,7 +113,7 @@ TEST(TransportTextTest, KnowsTheTextsOfBothVersions) {
   }
 }
 
-TEST(TransportTextTest, OnlyUnavailableIsEverMore) {
+TEST(TransportTextTest, OtherCodesMeanNoneOfThis) {
   for (int code = 0; code <= 16; ++code) {
     const auto status = static_cast<absl::StatusCode>(code);
     if (status == kUnavailable) continue;
@@ -122,6 +122,24 @@ TEST(TransportTextTest, OnlyUnavailableIsEverMore) {
                 TransportEvent::kNone);
     }
   }
+}
+
+TEST(TransportTextTest, AMessageBeyondALimitIsKnownByItsCodeAndItsText) {
+  constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
+  for (const char* text :
+       {"Received message larger than max (118 vs. 10)",
+        "CLIENT: Received message larger than max (118 vs. 10)",
+        "Sent message larger than max (118 vs. 10)"}) {
+    for (const TransportFacts& facts : {kNothingCame, kConnected, kAnswered}) {
+      EXPECT_EQ(RecognizeTransportEvent(kExhausted, text, facts),
+                TransportEvent::kTooLarge)
+          << text;
+      EXPECT_EQ(RecognizeTransportEvent(kUnavailable, text, facts),
+                TransportEvent::kNone);
+    }
+  }
+  EXPECT_EQ(RecognizeTransportEvent(kExhausted, "quota exceeded", kAnswered),
+            TransportEvent::kNone);
 }
 
 TEST(TransportTextTest, TransportAddressesAreToldFromNames) {

@@ -3,8 +3,9 @@
 namespace retry_guard {
 namespace {
 
-// gRPC core ended the attempt by itself: the next one would end likewise.
+// gRPC ended the attempt by itself: the next one would end likewise.
 bool MadeLocally(const Outcome& outcome) {
+  if (outcome.event == TransportEvent::kTooLarge) return true;
   return !outcome.reached_a_peer &&
          (outcome.code == absl::StatusCode::kResourceExhausted ||
           outcome.code == absl::StatusCode::kCancelled);

@@ -18,6 +18,9 @@ constexpr std::string_view kConnectFailed =
 // would send it again unasked. 1.83 adds why in parentheses.
 constexpr std::string_view kNotPutOnConnection = "Transport closed";
 
+// "Received ...", "Sent ..."; who says it is told by 1.83 alone.
+constexpr std::string_view kTooLarge = "message larger than max (";
+
 constexpr std::string_view kHttp429 = "Received http2 header with status: 429";
 
 // The peer's last-stream-id is below this stream. Not "Socket closed (GOAWAY
@@ -51,6 +54,10 @@ bool SaysRefused(std::string_view message) {
 TransportEvent RecognizeTransportEvent(absl::StatusCode code,
                                        std::string_view message,
                                        const TransportFacts& facts) {
+  if (code == absl::StatusCode::kResourceExhausted &&
+      absl::StrContains(AbslView(message), AbslView(kTooLarge))) {
+    return TransportEvent::kTooLarge;
+  }
   if (code != absl::StatusCode::kUnavailable) return TransportEvent::kNone;
   if (!facts.reached_a_peer && SaysNeverConnected(message)) {
     return TransportEvent::kNeverConnected;

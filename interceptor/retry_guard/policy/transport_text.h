@@ -17,6 +17,7 @@ enum class TransportEvent {
   kNeverConnected,  // no connection: the call cannot have been processed
   kRefused,         // the peer said that it did not process the stream
   kRateLimited,     // HTTP 429 from a proxy
+  kTooLarge,        // a message beyond a limit: so would be the next one
 };
 
 // What is known of an attempt besides its status text.
@@ -25,7 +26,8 @@ struct TransportFacts {
   bool got_metadata = false;    // any response headers or trailing metadata
 };
 
-// Classifies a failed attempt. Only UNAVAILABLE is ever more than kNone.
+// Classifies a failed attempt. UNAVAILABLE is anything but kTooLarge,
+// RESOURCE_EXHAUSTED may be that, and all others are kNone.
 // kNeverConnected needs `!reached_a_peer`: a server that forwards the status
 // of its own downstream sends the same text. kRefused needs `!got_metadata`.
 RETRY_GUARD_EXPORT TransportEvent
