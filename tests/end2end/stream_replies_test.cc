@@ -13,7 +13,9 @@ namespace {
 
 using retry_guard::testing::EchoReply;
 using retry_guard::testing::EchoRequest;
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -98,6 +100,38 @@ TEST_F(StreamRepliesTest, OfAnUnknownMethodPassUntouchedAndAreNotRetried) {
   EXPECT_THAT(ReadInto(&reply, "NotThere"), ElementsAre("one"));
   EXPECT_EQ(status_.error_message(), "down");
   EXPECT_EQ(play_.calls(), 1);
+}
+
+// Replies that are not protobufs.
+class UndecodableReplyTest : public EndToEnd,
+                             public ::testing::WithParamInterface<Kind> {
+ protected:
+  void SetUp() override {
+    if (IsGeneric(GetParam().style)) GTEST_SKIP() << "bytes are bytes";
+    target_ = raw_.address();
+    MakeChannel(Policy(4).Codes(R"("INTERNAL")"));
+  }
+
+  RawServer raw_{{{{"\x0a\xff\xff\xff\xff"}, grpc::Status::OK}}};
+};
+RETRY_GUARD_WITH_EVERY_STREAM(UndecodableReplyTest);
+
+// The one reply of a client stream makes it INTERNAL, for all who look at it.
+// In the others it ends the reading, and the status is the server's.
+TEST_P(UndecodableReplyTest, IsToldToCallerAndObserverAlike) {
+  const bool one_reply = !ServerStreams(GetParam().shape);
+  grpc::ClientContext context;
+  const CallResult result = CallWhole(GetParam(), channel_, &context);
+  EXPECT_EQ(result.status.error_code(),
+            one_reply ? grpc::StatusCode::INTERNAL : grpc::StatusCode::OK);
+  EXPECT_EQ(raw_.calls(), 1);
+  ASSERT_EQ(seen_->decisions().size(), 1);
+  EXPECT_THAT(seen_->decisions(),
+              Each(Field(&testing::RecordedDecision::code,
+                         one_reply ? absl::StatusCode::kInternal
+                                   : absl::StatusCode::kOk)));
+  EXPECT_EQ(Snapshot().attempts_to_success[1], one_reply ? 0 : 1);
+  EXPECT_EQ(Snapshot().refusals.size(), one_reply ? 1 : 0);
 }
 
 }  // namespace

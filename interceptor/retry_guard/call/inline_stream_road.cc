@@ -285,14 +285,15 @@ class InlineStreamRoad final
 
   // The attempt is over, and nobody else uses it.
   void Decide() {
-    CallCore::Ended ended{attempt_->status(), attempt_->context()};
+    const grpc::Status ended_so =
+        replies_.StatusOf(attempt_->status(), attempt_->undecodable());
+    CallCore::Ended ended{ended_so, attempt_->context()};
     ended.committed = committed();
     const CallCore::Next next = core_->AfterAttempt(ended);
     if (!next.retry) {
-      grpc::Status status = replies_.FinalStatus(
-          core_->FinalStatus(attempt_->status()), attempt_->undecodable());
-      answer_ = Answer::FromAttempt(attempt_, std::move(status),
-                                    /*got_message=*/false);
+      answer_ = Answer::FromAttempt(
+          attempt_, replies_.FinalStatus(core_->FinalStatus(ended_so)),
+          /*got_message=*/false);
       EndDeciding(State::kOver);
       return;
     }

@@ -455,22 +455,21 @@ class StreamRelayRoad final
 
   void AttemptOver(std::shared_ptr<StreamAttempt> attempt) {
     StopAttemptTimer();
-    CallCore::Ended ended{attempt->status(), attempt->context()};
-    bool undecodable = false;
+    grpc::Status status = attempt->status();
+    CallCore::Ended ended{status, attempt->context()};
     {
       MutexLock lock(mu_);
       ended.committed = committed_;
       ended.timed_out = timed_out_;
-      undecodable = undecodable_;
+      status = replies_.StatusOf(std::move(status), undecodable_);
     }
     const CallCore::Next next = core_->AfterAttempt(ended);
     attempt->Forget();
     attempt->ReleaseChannel();
     if (!next.retry) {
-      grpc::Status status = replies_.FinalStatus(
-          core_->FinalStatus(attempt->status()), undecodable);
-      SetAnswer(Answer::FromAttempt(std::move(attempt), std::move(status),
-                                    /*got_message=*/false));
+      SetAnswer(Answer::FromAttempt(
+          std::move(attempt), replies_.FinalStatus(core_->FinalStatus(status)),
+          /*got_message=*/false));
       return;
     }
     attempt.reset();

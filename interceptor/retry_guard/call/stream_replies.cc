@@ -14,18 +14,20 @@ std::optional<Reply> StreamReplies::At(
   return std::nullopt;
 }
 
-grpc::Status StreamReplies::FinalStatus(grpc::Status status,
-                                        bool undecodable) const {
-  if (unknown_) {
-    return {grpc::StatusCode::INTERNAL,
-            "retry_guard: it cannot be known what the reply object is; see "
-            "InterceptorOptions::codec"};
-  }
-  // The one reply of a client stream is treated as that of a unary call is.
+// The one reply of a client stream is treated as that of a unary call is.
+grpc::Status StreamReplies::StatusOf(grpc::Status status,
+                                     bool undecodable) const {
   if (undecodable && status.ok() && core_.receives_one_message()) {
     return UndecodableReply();
   }
   return status;
+}
+
+grpc::Status StreamReplies::FinalStatus(grpc::Status status) const {
+  if (!unknown_) return status;
+  return {grpc::StatusCode::INTERNAL,
+          "retry_guard: it cannot be known what the reply object is; see "
+          "InterceptorOptions::codec"};
 }
 
 }  // namespace retry_guard::internal

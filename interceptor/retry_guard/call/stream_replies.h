@@ -23,8 +23,11 @@ class StreamReplies {
   // is: then the call, which will be cancelled for that, is not to be repeated.
   std::optional<Reply> At(grpc::experimental::InterceptorBatchMethods* batch);
 
-  // What `status` is for a call whose last read was `undecodable`.
-  grpc::Status FinalStatus(grpc::Status status, bool undecodable) const;
+  // What the `status` of an attempt is whose last read was `undecodable`.
+  grpc::Status StatusOf(grpc::Status status, bool undecodable) const;
+
+  // What the call's `status` is.
+  grpc::Status FinalStatus(grpc::Status status) const;
 
  private:
   CallCore& core_;
