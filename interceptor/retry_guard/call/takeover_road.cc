@@ -49,9 +49,8 @@ class TakeoverRoad final : public AttemptLoop {
     // An interceptor after ours may bring us here on a thread of its own, which
     // must not wait.
     if (caller_ == Caller::kWaits && CalledFromBlockingApi(batch)) {
-      answer_ = RunBlockingAttempts(core_, interruption(), plan_, next.at);
-      first_.Overwrite(batch, answer_);
-      batch->Proceed();
+      TakeOver(batch,
+               RunBlockingAttempts(core_, interruption(), plan_, next.at));
       return;
     }
     held_ = batch;
@@ -61,16 +60,19 @@ class TakeoverRoad final : public AttemptLoop {
  private:
   bool committed() override { return false; }
 
-  void OnAnswer(Answer answer) override {
-    answer_ = std::move(answer);
-    first_.Overwrite(held_, answer_);
-    held_->Proceed();
+  void OnAnswer(Answer answer) override { TakeOver(held_, std::move(answer)); }
+
+  void TakeOver(InterceptorBatchMethods* batch, Answer answer) {
+    answer_ = std::make_unique<Answer>(std::move(answer));
+    first_.Overwrite(batch, *answer_);
+    batch->Proceed();
   }
 
   const Caller caller_;
   OwnAttempt first_;
   InterceptorBatchMethods* held_ = nullptr;
-  Answer answer_;  // lives as long as the caller's context
+  // Lives as long as the caller's context. Few calls need one.
+  std::unique_ptr<const Answer> answer_;
 };
 
 }  // namespace
