@@ -15,6 +15,7 @@ endforeach()
 # Not call/ and config/: they are nobody's business.
 install(FILES
   retry_guard/channel.h
+  retry_guard/decision.h
   retry_guard/guard.h
   retry_guard/interceptor.h
   retry_guard/limiter.h
@@ -50,7 +51,7 @@ function(retry_guard_install_pc library PC_DESCRIPTION PC_REQUIRES PC_REQUIRES_P
   set(PC_NAME retry_guard_${library})
   file(RELATIVE_PATH PC_TO_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
   string(REGEX REPLACE "/$" "" PC_TO_PREFIX "${PC_TO_PREFIX}")
-  configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/retry_guard.pc.in"
+  configure_file("${CMAKE_CURRENT_LIST_DIR}/retry_guard.pc.in"
     ${PC_NAME}.pc @ONLY)
   install(FILES "${CMAKE_CURRENT_BINARY_DIR}/${PC_NAME}.pc"
     DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

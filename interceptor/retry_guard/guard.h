@@ -18,7 +18,7 @@
 
 #include "absl/time/time.h"
 #include "retry_guard/policy/circuit_breaker.h"
-#include "retry_guard/policy/decision.h"
+#include "retry_guard/decision.h"
 #include "retry_guard/policy/export.h"
 
 namespace retry_guard {
@@ -38,6 +38,9 @@ struct GuardSnapshot {
   // until a call comes to do so.
   BreakerState breaker_state = BreakerState::kClosed;
   std::map<std::string, BreakerState> own_breakers;
+  // Results that came too late for any of them: they have changed state since
+  // the attempt started.
+  int64_t stale_breaker_results = 0;
   bool retries_enabled = true;
 
   int64_t calls = 0;     // that sent at least one attempt

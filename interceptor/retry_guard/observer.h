@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "retry_guard/policy/circuit_breaker.h"
-#include "retry_guard/policy/decision.h"
+#include "retry_guard/decision.h"
 #include "retry_guard/policy/export.h"
 
 namespace retry_guard {

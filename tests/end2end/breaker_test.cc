@@ -320,6 +320,7 @@ TEST_P(BreakerTest, LateAnswersOfEarlierCallsDecideNothing) {
   EXPECT_EQ(old_failure.Await().error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(Snapshot().breaker_state, BreakerState::kHalfOpen);
   EXPECT_THAT(seen_->breaker_changes(), ElementsAre(kProbes));
+  EXPECT_EQ(Snapshot().stale_breaker_results, 2);
   server_.Release("probe");
   EXPECT_TRUE(probe.Await().ok());
   EXPECT_THAT(seen_->breaker_changes(), ElementsAre(kProbes, kCloses));

@@ -71,11 +71,13 @@ GuardSnapshot GuardState::Snapshot(absl::Time now) const {
   GuardSnapshot snapshot;
   snapshot.budget_left = budget_.Left(now);
   snapshot.breaker_state = breaker_.state();
+  snapshot.stale_breaker_results = breaker_.stale_results();
   snapshot.retries_enabled = retries_enabled();
   counters_.AddTo(snapshot);
   MutexLock lock(mu_);
   for (const auto& [method, breaker] : own_breakers_) {
     snapshot.own_breakers[method] = breaker->state();
+    snapshot.stale_breaker_results += breaker->stale_results();
   }
   return snapshot;
 }
