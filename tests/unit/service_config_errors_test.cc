@@ -598,12 +598,12 @@ INSTANTIATE_TEST_SUITE_P(
         Document{"LayerNameOfAWrongType", R"({"retryGuard": {"layerName": 5}})",
                  "retryGuard.layerName: 5 is no text; write a name in quotes"},
         Document{"LayerNameEmpty", R"({"retryGuard": {"layerName": ""}})",
-                 "retryGuard.layerName: \"\" is no layer name; write 1 to 64 "
+                 "retryGuard.layerName: \"\" is no layer name; write 1 to 128 "
                  "printable ASCII characters, no space at either end"},
         Document{"LayerNameThatCannotTravel",
                  R"({"retryGuard": {"layerName": "a\nb"}})",
                  "retryGuard.layerName: \"a\\nb\" is no layer name; write 1 to "
-                 "64 printable ASCII characters, no space at either end"},
+                 "128 printable ASCII characters, no space at either end"},
         Document{"TimeoutOfAWrongType",
                  R"({"methodConfig": [{"name": [{}], "timeout": 2}]})",
                  "methodConfig[0].timeout: 2 " + kDuration},

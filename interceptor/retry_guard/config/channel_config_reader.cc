@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "retry_guard/config/field_reader.h"
 #include "retry_guard/config/known_keys.h"
+#include "retry_guard/policy/marker.h"
 
 namespace retry_guard {
 namespace {
@@ -24,8 +25,6 @@ constexpr absl::Duration kShortestWindow = absl::Milliseconds(1);
 constexpr DurationRange kBudgetWindow = {kShortestWindow};
 // A window much longer than a fault cannot open in time.
 constexpr DurationRange kBreakerWindow = {kShortestWindow, absl::Hours(1)};
-
-constexpr size_t kLongestLayerName = 64;
 
 // More tokens per success than any bucket holds make no difference.
 constexpr int64_t kMostMilliTokens = int64_t{1000} * 1000;
@@ -115,7 +114,7 @@ BreakerPolicy ReadBreaker(const JsonValue& json, ErrorList* errors) {
 
 // The name travels as a metadata value.
 bool IsLayerName(absl::string_view name) {
-  if (name.empty() || name.size() > kLongestLayerName) return false;
+  if (name.empty() || name.size() > RetryMarker::kLongestOwner) return false;
   if (name.front() == ' ' || name.back() == ' ') return false;
   return std::all_of(name.begin(), name.end(),
                      [](unsigned char c) { return absl::ascii_isprint(c); });
@@ -125,9 +124,10 @@ std::string ReadLayerName(const FieldReader& reader) {
   const std::optional<std::string> name = reader.String("layerName");
   if (!name || IsLayerName(*name)) return name.value_or("");
   const auto scope = reader.errors()->Key("layerName");
-  reader.errors()->Add(absl::StrCat(
-      Quoted(*name), " is no layer name; write 1 to ", kLongestLayerName,
-      " printable ASCII characters, no space at either end"));
+  reader.errors()->Add(
+      absl::StrCat(Quoted(*name), " is no layer name; write 1 to ",
+                   RetryMarker::kLongestOwner,
+                   " printable ASCII characters, no space at either end"));
   return "";
 }
 
