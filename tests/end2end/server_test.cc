@@ -3,21 +3,17 @@
 
 #include "retry_guard/server.h"
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "retry_guard/call/inbound_call.h"
 #include "retry_guard/policy/pushback.h"
 #include "retry_guard/rpc_status.pb.h"
 #include "tests/end2end/fixture.h"
+#include "tests/end2end/middle_server.h"
 
 namespace retry_guard::end2end {
 namespace {
@@ -25,104 +21,24 @@ namespace {
 using retry_guard::testing::EchoReply;
 using retry_guard::testing::EchoRequest;
 using retry_guard::testing::EchoService;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing::OfAttempt;
+using testing::Retries;
 using testing::Returns;
 
-// Serves a call on a thread that may block. `from_server` is the context that
-// ClientContext::FromServerContext makes of it.
-using Handler = std::function<grpc::Status(
-    grpc::ServerContextBase* inbound,
-    std::unique_ptr<grpc::ClientContext> from_server)>;
-
-enum class ServerKind { kSync, kCallback };
-
-class MiddleServer {
- public:
-  MiddleServer(ServerKind kind, Handler handler,
-               std::optional<Inbound> interceptor = std::nullopt)
-      : sync_(handler), callback_(handler) {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
-                             &port_);
-    if (kind == ServerKind::kSync) {
-      builder.RegisterService(&sync_);
-    } else {
-      builder.RegisterService(&callback_);
-    }
-    if (interceptor.has_value()) {
-      std::vector<std::unique_ptr<
-          grpc::experimental::ServerInterceptorFactoryInterface>>
-          creators;
-      creators.push_back(CreateServerInterceptorFactory(*interceptor));
-      builder.experimental().SetInterceptorCreators(std::move(creators));
-    }
-    server_ = builder.BuildAndStart();
-  }
-  ~MiddleServer() {
-    server_->Shutdown(std::chrono::system_clock::now());
-    server_->Wait();
-  }
-
-  std::shared_ptr<grpc::Channel> BareChannelTo() const {
-    return grpc::CreateChannel(absl::StrCat("127.0.0.1:", port_),
-                               grpc::InsecureChannelCredentials());
-  }
-
- private:
-  class Sync final : public EchoService::Service {
-   public:
-    explicit Sync(Handler handler) : handler_(std::move(handler)) {}
-    grpc::Status Unary(grpc::ServerContext* context, const EchoRequest*,
-                       EchoReply*) override {
-      return handler_(context,
-                      grpc::ClientContext::FromServerContext(*context));
-    }
-
-   private:
-    const Handler handler_;
-  };
-
-  class Callback final : public EchoService::CallbackService {
-   public:
-    explicit Callback(Handler handler) : handler_(std::move(handler)) {}
-    ~Callback() override {
-      absl::MutexLock lock(&mu_);
-      for (std::thread& thread : threads_) thread.join();
-    }
-    grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context,
-                                    const EchoRequest*, EchoReply*) override {
-      grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-      absl::MutexLock lock(&mu_);
-      threads_.emplace_back([this, context, reactor] {
-        auto from_server =
-            grpc::ClientContext::FromCallbackServerContext(*context);
-        reactor->Finish(handler_(context, std::move(from_server)));
-      });
-      return reactor;
-    }
-
-   private:
-    const Handler handler_;
-    absl::Mutex mu_;
-    std::vector<std::thread> threads_ ABSL_GUARDED_BY(mu_);
-  };
-
-  Sync sync_;
-  Callback callback_;
-  std::unique_ptr<grpc::Server> server_;
-  int port_ = 0;
-};
-
-// The bottom of the chain is `server_`, reached through `channel_`.
-class ServerTest : public EndToEndTest {
+// The bottom of the chain is `server_`, reached through `channel_`. How calls
+// are made does not matter here; what kind of server is in the middle does.
+class EveryServerTest : public EndToEnd,
+                        public ::testing::WithParamInterface<ServerKind> {
  protected:
   grpc::Status CallBottom(grpc::ClientContext* context) {
     return Call(Style::kSync, channel_, context).status;
   }
 
   // A handler that calls the bottom, as `ContinueFrom` has it.
-  Handler Continue(Inbound trust = Inbound::kTrusted) {
+  MiddleHandler Continue(Inbound trust = Inbound::kTrusted) {
     return [this, trust](grpc::ServerContextBase* inbound, auto) {
       grpc::ClientContext outbound;
       ContinueFrom(*inbound, &outbound, trust);
@@ -131,7 +47,7 @@ class ServerTest : public EndToEndTest {
   }
 
   // One that does nothing but FromServerContext.
-  Handler FromServer() {
+  MiddleHandler FromServer() {
     return [this](grpc::ServerContextBase*,
                   std::unique_ptr<grpc::ClientContext> outbound) {
       return CallBottom(outbound.get());
@@ -141,42 +57,51 @@ class ServerTest : public EndToEndTest {
   // Calls the middle as a layer above would, marked by `owner` if that is not
   // empty.
   grpc::Status CallMiddle(const MiddleServer& middle, const std::string& owner,
-                          grpc::ClientContext* context) {
+                          grpc::ClientContext* context,
+                          const std::string& remaining_ms = "5000") {
     if (!owner.empty()) {
       context->AddMetadata("retry-owner", owner);
       context->AddMetadata("retry-attempt", "2");
-      context->AddMetadata("retry-remaining-ms", "5000");
+      context->AddMetadata("retry-remaining-ms", remaining_ms);
     }
     return Call(Style::kSync, middle.BareChannelTo(), context).status;
   }
   grpc::Status CallMiddle(const MiddleServer& middle,
-                          const std::string& owner = "") {
+                          const std::string& owner = "",
+                          const std::string& remaining_ms = "5000") {
     grpc::ClientContext context;
-    return CallMiddle(middle, owner, &context);
+    return CallMiddle(middle, owner, &context, remaining_ms);
+  }
+
+  // The pushback that the middle answers a call with; "" if none.
+  std::string PushbackOf(const MiddleServer& middle,
+                         grpc::ClientContext* context) {
+    CallMiddle(middle, "gateway", context);
+    const auto& trailing = context->GetServerTrailingMetadata();
+    EXPECT_LE(trailing.count("grpc-retry-pushback-ms"), 1);
+    const auto found = trailing.find("grpc-retry-pushback-ms");
+    return found == trailing.end()
+               ? ""
+               : std::string(found->second.data(), found->second.size());
+  }
+  std::string PushbackOf(const MiddleServer& middle) {
+    grpc::ClientContext context;
+    return PushbackOf(middle, &context);
   }
 };
 
-std::string ServerParamName(const ::testing::TestParamInfo<Style>& info) {
-  return StyleName(info.param);
+std::string ServerParamName(const ::testing::TestParamInfo<ServerKind>& info) {
+  return ServerKindName(info.param);
 }
 
-// The style of the calls does not matter here; that of the server does.
-class EveryServerTest : public ServerTest {
- protected:
-  // Sync stands for a sync server, Callback for a callback server.
-  ServerKind kind() const {
-    return GetParam() == Style::kSync ? ServerKind::kSync
-                                      : ServerKind::kCallback;
-  }
-};
 INSTANTIATE_TEST_SUITE_P(Servers, EveryServerTest,
-                         ::testing::Values(Style::kSync, Style::kCallback),
+                         ::testing::ValuesIn(AllServerKinds()),
                          ServerParamName);
 
 TEST_P(EveryServerTest, ContinueFromCarriesTheMarkerAndTheLayerDoesNotRetry) {
   server_.SetScript({Unavailable()});
   MakeChannel(Policy(3));
-  MiddleServer middle(kind(), Continue());
+  MiddleServer middle(GetParam(), Continue());
   EXPECT_EQ(CallMiddle(middle, "gateway").error_code(),
             grpc::StatusCode::UNAVAILABLE);
   ASSERT_EQ(server_.calls(), 1);
@@ -192,19 +117,40 @@ TEST_P(EveryServerTest, ContinueFromCarriesTheMarkerAndTheLayerDoesNotRetry) {
 TEST_P(EveryServerTest, AMarkerFromOutsideChangesNothing) {
   server_.SetScript({Unavailable()});
   MakeChannel(Policy(3));
-  MiddleServer middle(kind(), Continue(Inbound::kUntrusted));
-  CallMiddle(middle, "stranger");
+  MiddleServer middle(GetParam(), Continue(Inbound::kUntrusted));
+  CallMiddle(middle, "stranger", /*remaining_ms=*/"0");
   ASSERT_EQ(server_.calls(), 3);
   EXPECT_THAT(Snapshot().refusals,
               ElementsAre(::testing::Pair(Reason::kAttemptsExhausted, 1)));
   for (const SeenCall& seen : server_.seen()) {
     EXPECT_NE(seen.Values("retry-owner"), std::vector<std::string>{"stranger"});
+    EXPECT_THAT(seen.Values("retry-remaining-ms"), IsEmpty());
+  }
+}
+
+// A marker is of one call. What a handler does on its own account is not on
+// behalf of that, though it happens meanwhile.
+TEST_P(EveryServerTest, AMarkerNeverLeaksIntoACallOfAnotherOrigin) {
+  server_.SetScript({Unavailable()});
+  MakeChannel(Policy(3));
+  MiddleServer middle(
+      GetParam(),
+      [this](grpc::ServerContextBase*, auto) {
+        grpc::ClientContext of_its_own;
+        return CallBottom(&of_its_own);
+      },
+      Inbound::kTrusted);
+  CallMiddle(middle, "gateway", /*remaining_ms=*/"0");
+  ASSERT_EQ(server_.calls(), 3);
+  for (const SeenCall& seen : server_.seen()) {
+    EXPECT_NE(seen.Values("retry-owner"), std::vector<std::string>{"gateway"});
+    EXPECT_THAT(seen.Values("retry-remaining-ms"), IsEmpty());
   }
 }
 
 TEST_P(EveryServerTest, NothingElseOfTheInboundCallTravelsOn) {
   MakeChannel(Policy(3));
-  MiddleServer middle(kind(), Continue());
+  MiddleServer middle(GetParam(), Continue());
   grpc::ClientContext context;
   context.AddMetadata("idempotency-key", "of-this-call-alone");
   context.AddMetadata("authorization-like", "secret");
@@ -215,7 +161,7 @@ TEST_P(EveryServerTest, NothingElseOfTheInboundCallTravelsOn) {
 
 TEST_P(EveryServerTest, TheDeadlineNeverGrowsDownTheChain) {
   MakeChannel(Policy(3));
-  MiddleServer middle(kind(), Continue());
+  MiddleServer middle(GetParam(), Continue());
   // gRPC sends 15.001 s as 15.1 s and more.
   const auto deadline =
       std::chrono::system_clock::now() + std::chrono::milliseconds(15001);
@@ -229,10 +175,98 @@ TEST_P(EveryServerTest, TheDeadlineNeverGrowsDownTheChain) {
   EXPECT_LE(std::stoi(seen.Values("retry-remaining-ms").front()), 15001);
 }
 
+// ContinueFrom alone has to see the inbound deadline.
+TEST_P(EveryServerTest, ContinueFromShowsTheInboundDeadlineToTheFitCheck) {
+  server_.SetScript({Unavailable("the real one")});
+  MakeChannel(Policy(3).Backoff("60s").Guard(R"("jitter": "NONE")"));
+  MiddleServer middle(GetParam(), Continue());
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(20));
+  EXPECT_EQ(CallMiddle(middle, "", &context).error_message(), "the real one");
+  EXPECT_THAT(seen_->decisions(),
+              ElementsAre(Returns(Reason::kDeadlineTooClose)));
+}
+
+TEST_P(EveryServerTest, AnEarlierDeadlineOfTheOutboundCallsOwnStays) {
+  MakeChannel(Policy(3));
+  MiddleServer middle(GetParam(),
+                      [this](grpc::ServerContextBase* inbound, auto) {
+                        grpc::ClientContext outbound;
+                        outbound.set_deadline(std::chrono::system_clock::now() +
+                                              std::chrono::seconds(10));
+                        ContinueFrom(*inbound, &outbound);
+                        return CallBottom(&outbound);
+                      });
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(60));
+  EXPECT_TRUE(CallMiddle(middle, "", &context).ok());
+  ASSERT_EQ(server_.calls(), 1);
+  EXPECT_LE(server_.seen().front().time_left(), absl::Seconds(11));
+}
+
+TEST_P(EveryServerTest, AnInboundCallWithoutTimeLeftSendsNothing) {
+  MakeChannel(Policy(3));
+  const MiddleServer continues(GetParam(), Continue());
+  const MiddleServer from_server(GetParam(), FromServer(), Inbound::kTrusted);
+  for (const MiddleServer* middle : {&continues, &from_server}) {
+    seen_->Clear();
+    EXPECT_EQ(CallMiddle(*middle, "gateway", /*remaining_ms=*/"0").error_code(),
+              grpc::StatusCode::DEADLINE_EXCEEDED);
+    EXPECT_THAT(
+        seen_->decisions(),
+        ElementsAre(AllOf(OfAttempt(0), Returns(Reason::kDeadlineTooClose))));
+  }
+  EXPECT_EQ(server_.calls(), 0);
+}
+
+TEST_P(EveryServerTest, AnInboundDeadlineThatHasPassedSendsNothing) {
+  MakeChannel(Policy(3));
+  const auto too_late = [](MiddleHandler handler) -> MiddleHandler {
+    return [handler = std::move(handler)](
+               grpc::ServerContextBase* inbound,
+               std::unique_ptr<grpc::ClientContext> from_server) {
+      std::this_thread::sleep_until(inbound->deadline());
+      return handler(inbound, std::move(from_server));
+    };
+  };
+  const MiddleServer continues(GetParam(), too_late(Continue()));
+  const MiddleServer from_server(GetParam(), too_late(FromServer()),
+                                 Inbound::kTrusted);
+  for (const MiddleServer* middle : {&continues, &from_server}) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::milliseconds(200));
+    EXPECT_EQ(CallMiddle(*middle, "", &context).error_code(),
+              grpc::StatusCode::DEADLINE_EXCEEDED);
+  }
+  EXPECT_EQ(server_.calls(), 0);
+}
+
+TEST_P(EveryServerTest, ACancelledInboundCallEndsABackoff) {
+  const auto clock = UseManualClock();
+  server_.SetScript({Unavailable()});
+  MakeChannel(Policy(4).Backoff("1000s"));
+  const MiddleServer continues(GetParam(), Continue());
+  const MiddleServer from_server(GetParam(), FromServer(), Inbound::kTrusted);
+  for (const MiddleServer* middle : {&continues, &from_server}) {
+    seen_->Clear();
+    grpc::ClientContext context;
+    StartedCall call(Style::kCallback, middle->BareChannelTo(), &context, "hi");
+    ASSERT_TRUE(clock->AwaitTimers(1));
+    context.TryCancel();
+    EXPECT_EQ(call.Await().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_TRUE(seen_->AwaitDecisions(2));
+    EXPECT_THAT(seen_->decisions(),
+                ElementsAre(Retries(), Returns(Reason::kCallerCancelled)));
+  }
+}
+
 TEST_P(EveryServerTest, ACancelledInboundCallEndsTheOutboundOne) {
   server_.SetScript({Hold()});
   MakeChannel(Policy(3));
-  MiddleServer middle(kind(), Continue());
+  MiddleServer middle(GetParam(), Continue());
   grpc::ClientContext context;
   StartedCall call(Style::kCallback, middle.BareChannelTo(), &context, "hi");
   ASSERT_TRUE(server_.AwaitCalls(1));
@@ -244,7 +278,7 @@ TEST_P(EveryServerTest, ACancelledInboundCallEndsTheOutboundOne) {
 TEST_P(EveryServerTest, WithTheInterceptorFromServerContextIsEnough) {
   server_.SetScript({Unavailable()});
   MakeChannel(Policy(3));
-  MiddleServer middle(kind(), FromServer(), Inbound::kTrusted);
+  MiddleServer middle(GetParam(), FromServer(), Inbound::kTrusted);
   CallMiddle(middle, "gateway");
   ASSERT_EQ(server_.calls(), 1);
   EXPECT_THAT(server_.seen().front().Values("retry-owner"),
@@ -257,16 +291,19 @@ TEST_P(EveryServerTest, WithTheInterceptorFromServerContextIsEnough) {
 TEST_P(EveryServerTest, TheInterceptorDropsAMarkerThatIsNotToBeTrusted) {
   server_.SetScript({Unavailable()});
   MakeChannel(Policy(3));
-  MiddleServer middle(kind(), FromServer(), Inbound::kUntrusted);
-  CallMiddle(middle, "stranger");
-  EXPECT_EQ(server_.calls(), 3);
+  MiddleServer middle(GetParam(), FromServer(), Inbound::kUntrusted);
+  CallMiddle(middle, "stranger", /*remaining_ms=*/"0");
+  ASSERT_EQ(server_.calls(), 3);
+  for (const SeenCall& seen : server_.seen()) {
+    EXPECT_THAT(seen.Values("retry-remaining-ms"), IsEmpty());
+  }
 }
 
 TEST_P(EveryServerTest, TheInterceptorShowsTheInboundDeadlineToTheFitCheck) {
   server_.SetScript({Unavailable("the real one")});
   // Without the interceptor this would wait, and end DEADLINE_EXCEEDED.
   MakeChannel(Policy(3).Backoff("60s").Guard(R"("jitter": "NONE")"));
-  MiddleServer middle(kind(), FromServer(), Inbound::kTrusted);
+  MiddleServer middle(GetParam(), FromServer(), Inbound::kTrusted);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::seconds(20));
@@ -280,66 +317,120 @@ TEST_P(EveryServerTest, TheInterceptorShowsTheInboundDeadlineToTheFitCheck) {
 TEST_P(EveryServerTest, TheInterceptorLeaksNothing) {
   MakeChannel(Policy(3));
   {
-    MiddleServer middle(kind(), FromServer(), Inbound::kTrusted);
+    MiddleServer middle(GetParam(), FromServer(), Inbound::kTrusted);
     for (int i = 0; i < 50; ++i)
       CallMiddle(middle, i % 2 == 0 ? "gateway" : "");
   }
   EXPECT_EQ(internal::InboundCalls::OfThisProcess().size(), 0);
 }
 
+// Cancelled, out of time, or still open as the server goes away.
+TEST_P(EveryServerTest, TheInterceptorLeaksNothingOfCallsThatDieOddly) {
+  server_.SetScript({Hold()});
+  MakeChannel(Policy(3));
+  auto middle = std::make_unique<MiddleServer>(GetParam(), FromServer(),
+                                               Inbound::kTrusted);
+  const auto channel = middle->BareChannelTo();
+  grpc::ClientContext cancelled;
+  StartedCall first(Style::kCallback, channel, &cancelled, "hi");
+  ASSERT_TRUE(server_.AwaitCalls(1));
+  cancelled.TryCancel();
+  grpc::ClientContext late;
+  late.set_deadline(std::chrono::system_clock::now() +
+                    std::chrono::milliseconds(100));
+  StartedCall second(Style::kCallback, channel, &late, "hi");
+  EXPECT_EQ(first.Await().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(second.Await().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  const int before = server_.calls();
+  grpc::ClientContext open;
+  StartedCall third(Style::kCallback, channel, &open, "hi");
+  ASSERT_TRUE(server_.AwaitCalls(before + 1));
+  middle = nullptr;
+  EXPECT_FALSE(third.Await().ok());
+  EXPECT_EQ(internal::InboundCalls::OfThisProcess().size(), 0);
+}
+
 TEST_P(EveryServerTest, ALayerThatRetriesHereTellsThoseAboveNotTo) {
   server_.SetScript({Unavailable()});
   MakeChannel(Policy(2).Guard(R"("layer": "HERE")"));
-  MiddleServer middle(kind(), FromServer(), Inbound::kTrusted);
-  grpc::ClientContext context;
-  CallMiddle(middle, "gateway", &context);
+  MiddleServer middle(GetParam(), FromServer(), Inbound::kTrusted);
+  EXPECT_EQ(PushbackOf(middle), "-1");
   EXPECT_EQ(server_.calls(), 2);
   EXPECT_NE(server_.seen().front().Values("retry-owner"),
             std::vector<std::string>{"gateway"});
-  const auto& trailing = context.GetServerTrailingMetadata();
-  ASSERT_EQ(trailing.count("grpc-retry-pushback-ms"), 1);
-  EXPECT_EQ(trailing.find("grpc-retry-pushback-ms")->second, "-1");
+}
+
+TEST_P(EveryServerTest, SoItDoesWhenItsBudgetIsUsedUp) {
+  server_.SetScript({Unavailable()});
+  MakeChannel(Policy(2)
+                  .Guard(R"("layer": "HERE")")
+                  .Budget(R"("ratio": 0, "minRetries": 0)"));
+  MiddleServer middle(GetParam(), FromServer(), Inbound::kTrusted);
+  EXPECT_EQ(PushbackOf(middle), "-1");
+  EXPECT_THAT(seen_->decisions(),
+              ElementsAre(Returns(Reason::kBudgetExhausted)));
+}
+
+TEST_P(EveryServerTest, SoItDoesWhenTheDeadlineIsTooClose) {
+  server_.SetScript({Unavailable()});
+  MakeChannel(
+      Policy(2).Backoff("60s").Guard(R"("layer": "HERE", "jitter": "NONE")"));
+  MiddleServer middle(GetParam(), FromServer(), Inbound::kTrusted);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(20));
+  EXPECT_EQ(PushbackOf(middle, &context), "-1");
+  EXPECT_THAT(seen_->decisions(),
+              ElementsAre(Returns(Reason::kDeadlineTooClose)));
+}
+
+// Something else went wrong then, which those above may well repeat.
+TEST_P(EveryServerTest, ItSaysNothingOfAFailureThatItsHandlerDoesNotReturn) {
+  server_.SetScript({Unavailable()});
+  MakeChannel(Policy(2).Guard(R"("layer": "HERE")"));
+  const MiddleHandler call = FromServer();
+  MiddleServer middle(
+      GetParam(),
+      [&](grpc::ServerContextBase* inbound, auto from_server) {
+        call(inbound, std::move(from_server));
+        return grpc::Status(grpc::StatusCode::ABORTED, "of its own");
+      },
+      Inbound::kTrusted);
+  EXPECT_EQ(PushbackOf(middle), "");
+  EXPECT_EQ(server_.calls(), 2);
 }
 
 TEST_P(EveryServerTest, AHandlersOwnPushbackStays) {
   server_.SetScript({Unavailable()});
   MakeChannel(Policy(2).Guard(R"("layer": "HERE")"));
-  const Handler call = FromServer();
+  const MiddleHandler call = FromServer();
   MiddleServer middle(
-      kind(),
+      GetParam(),
       [&](grpc::ServerContextBase* inbound, auto from_server) {
         call(inbound, std::move(from_server));
         return RetryLater(inbound, absl::Milliseconds(7), "mine");
       },
       Inbound::kTrusted);
-  grpc::ClientContext context;
-  CallMiddle(middle, "", &context);
-  const auto& trailing = context.GetServerTrailingMetadata();
-  ASSERT_EQ(trailing.count("grpc-retry-pushback-ms"), 1);
-  EXPECT_EQ(trailing.find("grpc-retry-pushback-ms")->second, "7");
+  EXPECT_EQ(PushbackOf(middle), "7");
 }
 
 TEST_P(EveryServerTest, ABreakerRefusalTellsThoseAboveWhenToComeAgain) {
   server_.SetScript({Unavailable()});
   MakeChannel(Policy(2).Breaker(R"("failureRate": 0, "consecutiveFailures": 1,
                                    "openFor": "5s")"));
-  MiddleServer middle(kind(), FromServer(), Inbound::kTrusted);
+  MiddleServer middle(GetParam(), FromServer(), Inbound::kTrusted);
   CallMiddle(middle, "gateway");  // opens it
-  grpc::ClientContext context;
-  EXPECT_EQ(CallMiddle(middle, "gateway", &context).error_code(),
-            grpc::StatusCode::UNAVAILABLE);
+  const std::string value = PushbackOf(middle);
   EXPECT_EQ(server_.calls(), 1);
-  const auto& trailing = context.GetServerTrailingMetadata();
-  ASSERT_EQ(trailing.count("grpc-retry-pushback-ms"), 1);
-  const auto value = trailing.find("grpc-retry-pushback-ms")->second;
-  const int ms = std::stoi(std::string(value.data(), value.size()));
+  ASSERT_NE(value, "");
+  const int ms = std::stoi(value);
   EXPECT_GT(ms, 0);
   EXPECT_LE(ms, 6000);
 }
 
 TEST_P(EveryServerTest, RetryLaterSpeaksToEveryClient) {
   MakeChannel(Policy(2));
-  MiddleServer middle(kind(), [](grpc::ServerContextBase* inbound, auto) {
+  MiddleServer middle(GetParam(), [](grpc::ServerContextBase* inbound, auto) {
     return RetryLater(inbound, absl::Microseconds(1500), "busy");
   });
   grpc::ClientContext context;
@@ -379,7 +470,7 @@ TEST_P(EveryServerTest, RetryLaterKeepsTheRestOfAStatus) {
   too_early.mutable_retry_delay()->set_seconds(0);
   given.add_details()->set_type_url("type.googleapis.com/google.rpc.RetryInfo");
   given.mutable_details(1)->set_value(too_early.SerializeAsString());
-  MiddleServer middle(kind(), [&](grpc::ServerContextBase* inbound, auto) {
+  MiddleServer middle(GetParam(), [&](grpc::ServerContextBase* inbound, auto) {
     return RetryLater(inbound, absl::Milliseconds(20),
                       {grpc::StatusCode::ABORTED, "a twin is in flight",
                        given.SerializeAsString()});
@@ -404,7 +495,7 @@ TEST_P(EveryServerTest, RetryLaterKeepsTheRestOfAStatus) {
 }
 
 TEST_P(EveryServerTest, RetryLaterLeavesDetailsThatItCannotReadAlone) {
-  MiddleServer middle(kind(), [](grpc::ServerContextBase* inbound, auto) {
+  MiddleServer middle(GetParam(), [](grpc::ServerContextBase* inbound, auto) {
     return RetryLater(
         inbound, absl::Milliseconds(20),
         {grpc::StatusCode::ABORTED, "a twin is in flight", "\xff\xff"});
@@ -419,7 +510,7 @@ TEST_P(EveryServerTest, RetryLaterLeavesDetailsThatItCannotReadAlone) {
 }
 
 TEST_P(EveryServerTest, RetryLaterHasNothingToAddToSuccess) {
-  MiddleServer middle(kind(), [](grpc::ServerContextBase* inbound, auto) {
+  MiddleServer middle(GetParam(), [](grpc::ServerContextBase* inbound, auto) {
     return RetryLater(inbound, absl::Milliseconds(20), grpc::Status::OK);
   });
   grpc::ClientContext context;
@@ -431,7 +522,7 @@ TEST_P(EveryServerTest, RetryLaterHasNothingToAddToSuccess) {
 
 TEST_P(EveryServerTest, DoNotRetryIsObeyed) {
   MakeChannel(Policy(2));
-  MiddleServer middle(kind(), [](grpc::ServerContextBase* inbound, auto) {
+  MiddleServer middle(GetParam(), [](grpc::ServerContextBase* inbound, auto) {
     return DoNotRetry(inbound, {grpc::StatusCode::UNAVAILABLE, "for good"});
   });
   grpc::ClientContext context;
