@@ -4,6 +4,10 @@
 #include <deque>
 #include <thread>
 #include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 
 namespace retry_guard::testing {
 

@@ -13,11 +13,8 @@
 #define RETRY_GUARD_TESTING_MANUAL_CLOCK_H_
 
 #include <memory>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "retry_guard/policy/clock.h"
 #include "retry_guard/policy/export.h"
@@ -41,7 +38,8 @@ class RETRY_GUARD_EXPORT ManualClock final : public Clock {
       absl::Time when, absl::AnyInvocable<void(bool fired)> callback) override;
 
   // Moves the time, `by` >= 0, and runs what is due; returns when those
-  // callbacks have returned. Not to be called from a callback.
+  // callbacks have returned. They see the new time, not that at which they were
+  // due. Not to be called from a callback.
   void Advance(absl::Duration by);
 
   // Timers that wait.

@@ -6,6 +6,8 @@
 
 #include <gmock/gmock.h>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "retry_guard/testing/recording_observer.h"
 
 namespace retry_guard::testing {
