@@ -2,6 +2,7 @@
 //
 //   retry_guard_benchmark [--rounds=5] [--seconds=0.5] [--only=REGEX]
 //                         [--json=FILE] [--instructions] [--memory]
+//                         [--large-streams]
 //
 // Other options go to Google Benchmark.
 
@@ -21,6 +22,7 @@
 #include "absl/strings/strip.h"
 #include "tests/benchmark/call_benchmark.h"
 #include "tests/benchmark/instructions.h"
+#include "tests/benchmark/large_stream.h"
 #include "tests/benchmark/memory.h"
 #include "tests/benchmark/policy_benchmark.h"
 #include "tests/benchmark/server_process.h"
@@ -29,6 +31,8 @@
 namespace retry_guard::benchmarks {
 namespace {
 
+constexpr int kLargeStreamRounds = 10;
+
 struct Options {
   int rounds = 5;
   double seconds = 0.5;
@@ -36,6 +40,7 @@ struct Options {
   std::string json;
   bool instructions = false;
   bool memory = false;
+  bool large_streams = false;
   bool serve = false;
   // For one case under a profiler.
   std::string run;
@@ -66,6 +71,8 @@ Options ReadOptions(std::vector<char*>* arguments) {
       options.instructions = true;
     } else if (std::string_view(argument) == "--memory") {
       options.memory = true;
+    } else if (std::string_view(argument) == "--large-streams") {
+      options.large_streams = true;
     } else if (std::string_view(argument) == "--serve") {
       options.serve = true;
     } else if (!Take(argument, "--only=", &options.only) &&
@@ -99,6 +106,9 @@ int Main(const Options& options) {
   const ServerProcess server;
   // First, while nothing else has filled the heap.
   if (options.memory) PrintMemoryTable(server.address(), std::cout);
+  if (options.large_streams) {
+    PrintLargeStreamTable(server.address(), kLargeStreamRounds, std::cout);
+  }
   RegisterCallBenchmarks(server.address(), options.rounds, options.seconds);
   RegisterPolicyBenchmarks(server.address(), options.rounds, options.seconds);
   std::ofstream json;
@@ -124,7 +134,8 @@ int Main(const Options& options) {
 }  // namespace retry_guard::benchmarks
 
 int main(int argc, char** argv) {
-  using namespace retry_guard::benchmarks;  // NOLINT
+  // NOLINTNEXTLINE(google-build-using-namespace): main is all of it.
+  using namespace retry_guard::benchmarks;
   std::vector<char*> arguments(argv, argv + argc);
   const Options options = ReadOptions(&arguments);
   if (options.serve) return ServeUntilParentIsGone();

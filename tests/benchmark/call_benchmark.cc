@@ -1,13 +1,13 @@
 #include "tests/benchmark/call_benchmark.h"
 
 #include <benchmark/benchmark.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/benchmark/cpu_time.h"
 
 namespace retry_guard::benchmarks {
 namespace {
@@ -15,17 +15,6 @@ namespace {
 constexpr int kMessagesPerStream = 1000;
 constexpr int kCallsPerBatch = 160;  // divides by each number of open calls
 constexpr int kStreamsPerBatch = 2;
-
-// Of all threads of this process, in microseconds.
-double CpuMicros() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto micros = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) * 1e6 +
-           static_cast<double>(time.tv_usec);
-  };
-  return micros(usage.ru_utime) + micros(usage.ru_stime);
-}
 
 double Percentile(std::vector<float>& micros, double p) {
   const auto at =
@@ -86,11 +75,18 @@ std::string CallCase::Name(Variant variant) const {
                       load.outstanding, "/", load.message_bytes);
 }
 
-// A loop round an asynchronous call is, as long as nothing fails, that call;
-// and nobody writes one round a stream.
 bool CallCase::Has(Variant variant) const {
-  return variant != Variant::kLoop ||
-         (style == Style::kSync && load.messages == 0);
+  const bool unary = load.messages == 0;
+  switch (variant) {
+    case Variant::kLoop:
+      // Round an asynchronous call it is, as long as nothing fails, that call;
+      // and nobody writes one round a stream.
+      return unary && style == Style::kSync;
+    case Variant::kGuardTimeout:
+      return unary;
+    default:
+      return true;
+  }
 }
 
 const std::vector<CallCase>& CallCases() {

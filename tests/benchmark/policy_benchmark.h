@@ -4,8 +4,11 @@
 #ifndef TESTS_BENCHMARK_POLICY_BENCHMARK_H_
 #define TESTS_BENCHMARK_POLICY_BENCHMARK_H_
 
+#include <iosfwd>
 #include <string>
 #include <vector>
+
+#include "tests/benchmark/table.h"
 
 namespace retry_guard::benchmarks {
 
@@ -14,6 +17,9 @@ void RegisterPolicyBenchmarks(const std::string& address, int repetitions,
 
 // The beginnings of their names, to run them group by group.
 std::vector<std::string> PolicyGroups();
+
+// The refusal of a whole call is compared with a bare one, if that has run.
+void PrintPolicyTable(const Collector& collected, std::ostream& out);
 
 }  // namespace retry_guard::benchmarks
 

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "retry_guard/testing/echo.grpc.pb.h"
 
 namespace retry_guard::benchmarks {
@@ -54,6 +55,28 @@ class Repeater final : public grpc::ServerWriteReactor<EchoReply> {
   int left_ = 0;
 };
 
+// Says how many messages it was sent.
+class Counter final : public grpc::ServerReadReactor<EchoRequest> {
+ public:
+  explicit Counter(EchoReply* reply) : reply_(reply) { StartRead(&request_); }
+
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      ++messages_;
+      StartRead(&request_);
+      return;
+    }
+    reply_->set_text(absl::StrCat(messages_));
+    Finish(grpc::Status::OK);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  EchoRequest request_;
+  EchoReply* const reply_;
+  int messages_ = 0;
+};
+
 class Silent final : public grpc::ServerUnaryReactor {
  public:
   void OnCancel() override { Finish(grpc::Status::CANCELLED); }
@@ -87,6 +110,11 @@ class Server final : public EchoService::CallbackService {
       grpc::CallbackServerContext* /*context*/,
       const EchoRequest* request) override {
     return new Repeater(*request);
+  }
+
+  grpc::ServerReadReactor<EchoRequest>* ClientStream(
+      grpc::CallbackServerContext* /*context*/, EchoReply* reply) override {
+    return new Counter(reply);
   }
 
  private:

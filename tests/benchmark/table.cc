@@ -5,7 +5,6 @@
 #include <limits>
 #include <ostream>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 
 namespace retry_guard::benchmarks {
@@ -13,6 +12,11 @@ namespace {
 
 std::string Ratio(double a, double b) {
   return std::isnan(a / b) ? "-" : absl::StrFormat("%.2f", a / b);
+}
+
+bool IsCompared(Variant variant) {
+  return variant == Variant::kNative || variant == Variant::kGuard ||
+         variant == Variant::kGuardTimeout;
 }
 
 }  // namespace
@@ -61,56 +65,52 @@ double Collector::Median(const std::string& name,
                                 : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-std::vector<std::string> Collector::Names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, ignored] : values_) names.push_back(name);
-  return names;
-}
-
 void PrintCallTable(const Collector& collected,
                     const std::map<std::string, double>& instructions,
                     std::ostream& out) {
+  const auto instructions_of = [&](const std::string& name) {
+    const auto counted = instructions.find(name);
+    return counted == instructions.end()
+               ? std::numeric_limits<double>::quiet_NaN()
+               : counted->second;
+  };
+  const auto print_ratios = [&](const CallCase& what, Variant variant) {
+    const std::string name = what.Name(variant);
+    for (const Variant other :
+         {Variant::kBare, Variant::kInterceptor, Variant::kNative}) {
+      if (other == variant) continue;
+      const std::string base = what.Name(other);
+      const auto over_base = [&](const char* counter) {
+        return Ratio(collected.Median(name, counter),
+                     collected.Median(base, counter));
+      };
+      out << absl::StreamFormat(
+          "  %s %s/%s/%s", Name(other), over_base("p50_us"),
+          over_base("cpu_us"),
+          Ratio(instructions_of(name), instructions_of(base)));
+    }
+  };
   out << absl::StreamFormat("%-34s %8s %8s %9s %8s %8s   %s\n", "case",
                             "p50 us", "p99 us", "per s", "CPU us", "instr.",
-                            "p50 and CPU over bare, interceptor, native");
+                            "p50/CPU/instr. over bare, interceptor, native");
   for (const CallCase& what : CallCases()) {
     bool any = false;
     for (const Variant variant : kVariants) {
       const std::string name = what.Name(variant);
-      const double p50 = collected.Median(name, "p50_us");
-      if (std::isnan(p50)) continue;
+      const auto median = [&](const char* counter) {
+        return collected.Median(name, counter);
+      };
+      if (std::isnan(median("p50_us"))) continue;
       any = true;
-      const double cpu = collected.Median(name, "cpu_us");
-      const auto counted = instructions.find(name);
-      out << absl::StreamFormat("%-34s %8.1f %8.1f %9.0f %8.2f %8s", name, p50,
-                                collected.Median(name, "p99_us"),
-                                collected.Median(name, "per_second"), cpu,
-                                counted == instructions.end()
-                                    ? "-"
-                                    : absl::StrFormat("%.0f", counted->second));
-      if (variant == Variant::kGuard || variant == Variant::kNative) {
-        out << "  ";
-        for (const Variant other :
-             {Variant::kBare, Variant::kInterceptor, Variant::kNative}) {
-          if (other == variant) continue;
-          const std::string base = what.Name(other);
-          out << absl::StreamFormat(
-              " %s %s/%s", Name(other),
-              Ratio(p50, collected.Median(base, "p50_us")),
-              Ratio(cpu, collected.Median(base, "cpu_us")));
-        }
-      }
+      const double counted = instructions_of(name);
+      out << absl::StreamFormat(
+          "%-34s %8.1f %8.1f %9.0f %8.2f %8s ", name, median("p50_us"),
+          median("p99_us"), median("per_second"), median("cpu_us"),
+          std::isnan(counted) ? "-" : absl::StrFormat("%.0f", counted));
+      if (IsCompared(variant)) print_ratios(what, variant);
       out << "\n";
     }
     if (any) out << "\n";
-  }
-}
-
-void PrintPolicyTable(const Collector& collected, std::ostream& out) {
-  for (const std::string& name : collected.Names()) {
-    if (!std::isnan(collected.Median(name, "p50_us"))) continue;
-    out << absl::StreamFormat("%-44s %10.1f ns\n", name,
-                              collected.MedianNanos(name));
   }
 }
 

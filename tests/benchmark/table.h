@@ -31,7 +31,6 @@ class Collector final : public benchmark::BenchmarkReporter {
   double MedianNanos(const std::string& name) const {
     return Median(name, kNanos);
   }
-  std::vector<std::string> Names() const;
 
  private:
   static constexpr char kNanos[] = "ns";
@@ -46,7 +45,6 @@ class Collector final : public benchmark::BenchmarkReporter {
 void PrintCallTable(const Collector& collected,
                     const std::map<std::string, double>& instructions,
                     std::ostream& out);
-void PrintPolicyTable(const Collector& collected, std::ostream& out);
 
 }  // namespace retry_guard::benchmarks
 

@@ -46,6 +46,21 @@ constexpr char kServiceConfig[] = R"({
   "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1}
 })";
 
+constexpr char kWithTimeout[] = R"({
+  "methodConfig": [{
+    "name": [{"service": "retry_guard.testing.EchoService"}],
+    "retryPolicy": {
+      "maxAttempts": 3,
+      "initialBackoff": "0.1s",
+      "maxBackoff": "1s",
+      "backoffMultiplier": 2,
+      "retryableStatusCodes": ["UNAVAILABLE"]
+    },
+    "retryGuard": {"perAttemptTimeout": "10s"}
+  }],
+  "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1}
+})";
+
 constexpr char kHoldsCalls[] = R"({
   "methodConfig": [{
     "name": [{"service": "retry_guard.testing.EchoService"}],
@@ -75,9 +90,9 @@ grpc::ChannelArguments OwnConnection() {
 }
 
 std::shared_ptr<grpc::Channel> MakeGuarded(const std::string& address,
-                                           Purpose purpose) {
+                                           const char* config) {
   InterceptorOptions options;
-  options.service_config_json = ConfigFor(purpose);
+  options.service_config_json = config;
   auto channel = CreateChannel(address, grpc::InsecureChannelCredentials(),
                                std::move(options), OwnConnection());
   if (!channel.ok()) {
@@ -101,6 +116,8 @@ const char* Name(Variant variant) {
       return "loop";
     case Variant::kGuard:
       return "guard";
+    case Variant::kGuardTimeout:
+      return "guard_timeout";
   }
   return "";
 }
@@ -112,7 +129,9 @@ std::shared_ptr<grpc::Channel> MakeChannel(Variant variant,
   grpc::ChannelArguments arguments = OwnConnection();
   switch (variant) {
     case Variant::kGuard:
-      return MakeGuarded(address, purpose);
+      return MakeGuarded(address, ConfigFor(purpose));
+    case Variant::kGuardTimeout:
+      return MakeGuarded(address, kWithTimeout);
     case Variant::kNative:
       arguments.SetServiceConfigJSON(ConfigFor(purpose));
       return grpc::CreateCustomChannel(address, credentials, arguments);

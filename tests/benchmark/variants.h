@@ -12,16 +12,17 @@
 namespace retry_guard::benchmarks {
 
 enum class Variant {
-  kBare,         // no interceptors, core's retries off
-  kInterceptor,  // one interceptor, which only proceeds
-  kNative,       // gRPC's retryPolicy and retryThrottling
-  kLoop,         // bare, with a loop round the stub, as a user would write it
-  kGuard,        // ours, with everything on
+  kBare,          // no interceptors, core's retries off
+  kInterceptor,   // one interceptor, which only proceeds
+  kNative,        // gRPC's retryPolicy and retryThrottling
+  kLoop,          // bare, with a loop round the stub, as a user would write it
+  kGuard,         // ours, with everything on
+  kGuardTimeout,  // and a perAttemptTimeout, which needs calls of our own
 };
 
-inline constexpr std::array<Variant, 5> kVariants = {
-    Variant::kBare, Variant::kInterceptor, Variant::kNative, Variant::kLoop,
-    Variant::kGuard};
+inline constexpr std::array<Variant, 6> kVariants = {
+    Variant::kBare, Variant::kInterceptor, Variant::kNative,
+    Variant::kLoop, Variant::kGuard,       Variant::kGuardTimeout};
 
 const char* Name(Variant variant);
 
