@@ -63,7 +63,8 @@ class Policy {
   }
   Policy& NoBreaker() { return Breaker("\"failureRate\": 0"); }
 
-  operator std::string() const { return Json(); }  // NOLINT: that is its use
+  // NOLINTNEXTLINE(google-explicit-constructor): that is its use.
+  operator std::string() const { return Json(); }
   std::string Json() const;
 
  private:

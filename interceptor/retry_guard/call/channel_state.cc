@@ -18,7 +18,8 @@ void ForEach(const std::vector<std::shared_ptr<Observer>>& observers,
   for (const std::shared_ptr<Observer>& observer : observers) {
     try {
       call(*observer);
-    } catch (...) {  // NOLINT(bugprone-empty-catch)
+    } catch (...) {
+      // Swallowed, as is said above.
     }
   }
 }

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "retry_guard/policy/marker.h"
 #include "retry_guard/policy/mutex.h"
+#include "retry_guard/policy/striped.h"
 
 namespace retry_guard::internal {
 
@@ -74,7 +75,7 @@ class InboundCalls {
  private:
   // Threads that serve different calls rarely meet.
   static constexpr size_t kShards = 64;
-  struct alignas(64) Shard {
+  struct alignas(kCacheLine) Shard {
     mutable Mutex mu;
     absl::flat_hash_map<const grpc_call*, std::shared_ptr<InboundCall>> calls
         ABSL_GUARDED_BY(mu);
