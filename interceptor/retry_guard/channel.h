@@ -33,7 +33,8 @@ namespace retry_guard {
 // `arguments` (ChannelArguments::SetServiceConfigJSON), else what the name
 // resolver delivers. An explicit policy is handed to core as well, spelt so
 // that core accepts it, so that the keys that are not ours (load balancing, …)
-// work.
+// work. Core's copy has no `timeout`: that of a method is kept by retry_guard
+// alone.
 //
 // INVALID_ARGUMENT with every error if the policy is bad. A bad target makes a
 // lame channel, as with gRPC itself. Thread-safe.

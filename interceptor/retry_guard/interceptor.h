@@ -94,10 +94,12 @@ class RETRY_GUARD_EXPORT InterceptorFactory final
   // flight keep theirs. A bad one is refused whole (INVALID_ARGUMENT with every
   // error) and changes nothing. "" is the defaults. Parameters of budget and
   // breaker are in force for calls in flight, too. From any thread; observers
-  // are told on this one, before it returns.
+  // are told on this one, before it returns. Every distinct text that is
+  // accepted is kept until the channel and its calls are gone.
   absl::Status UpdateServiceConfig(std::string_view json);
 
-  // For gRPC. Null on a thread that is just creating an attempt of ours.
+  // For gRPC, which owns what it returns. Null on a thread that is just creating
+  // an attempt of ours.
   grpc::experimental::Interceptor* CreateClientInterceptor(
       grpc::experimental::ClientRpcInfo* info) override;
 

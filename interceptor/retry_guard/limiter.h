@@ -1,10 +1,12 @@
 // Load shedding for handlers: works on so many calls at a time and tells the
 // rest, in words that every client understands, when to come again.
 //
-//   retry_guard::ConcurrencyLimiter limiter_({.max_concurrent = 64});
+//   retry_guard::ConcurrencyLimiter::Options options;
+//   options.max_concurrent = 64;
+//   retry_guard::ConcurrencyLimiter limiter(options);
 //
 //   grpc::Status Orders::Get(grpc::ServerContext* inbound, …) {
-//     auto admission = limiter_.TryAcquire(inbound);
+//     auto admission = limiter.TryAcquire(inbound);
 //     if (!admission.ok()) return admission.status;
 //     …  // the place is given back with `admission`
 //   }
@@ -39,7 +41,7 @@ class RETRY_GUARD_EXPORT ConcurrencyLimiter {
     std::shared_ptr<Clock> clock;
   };
 
-  // A place; given back when it is destroyed, on any thread. Thread-compatible.
+  // The right to work on one call; given back when destroyed, on any thread.
   class Permit {
    public:
     Permit() = default;

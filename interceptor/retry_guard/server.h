@@ -70,12 +70,13 @@ RETRY_GUARD_EXPORT std::optional<RetryMarker> ReadInboundMarker(
 
 // For a handler that is overloaded, or not ready: UNAVAILABLE, to be returned
 // as it is. Tells every client that understands either of gRFC A6 pushback and
-// google.rpc.RetryInfo to come again after `delay` (rounded up to milliseconds;
-// negative is zero, more than 24 days is that).
+// google.rpc.RetryInfo to come again after `delay`; a negative one is zero. In
+// the pushback it is rounded up to a millisecond and clamped to
+// 0 .. 2^31-1 ms, about 24.8 days; RetryInfo has the whole of it.
 //
 // This and the next two write trailing metadata of `inbound`, so they have to
-// come before the call is finished, on one thread, and once: two pushbacks on
-// one call mean to stop.
+// come before the call is finished, on one thread. Call one of them, once: of
+// two pushbacks gRPC C++ hands on the last only, and other clients stop.
 RETRY_GUARD_EXPORT grpc::Status RetryLater(grpc::ServerContextBase* inbound,
                                            absl::Duration delay,
                                            std::string message);

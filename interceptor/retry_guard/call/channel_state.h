@@ -38,7 +38,6 @@ class ChannelState {
   MethodTable& methods() { return methods_; }
   PolicySource& policies() { return policies_; }
 
-  // The name in our marker.
   // Our name in the marker, for a call that goes by `config`.
   const std::string& LayerName(const ServiceConfig& config) const;
 
@@ -73,8 +72,8 @@ class ChannelState {
   const std::shared_ptr<Clock> clock_;
   const MessageCodec codec_;
   const bool core_retries_off_;
-  const std::string given_layer_name_;
-  const std::string binary_name_;  // "" = the config's, or the binary's
+  const std::string given_layer_name_;  // "": the config's, or the binary's
+  const std::string binary_name_;
   Random random_;
   PolicySource policies_;
   MethodTable methods_;

@@ -1,4 +1,5 @@
-// The one door into what gRPC C++ keeps private.
+// What attempts need of what gRPC C++ keeps private. (unary_ops.cc names the few
+// private members that taking a call over needs.)
 //
 // An attempt must be indistinguishable from the call that it stands for, and
 // some of a call's settings have setters but no getters: wait-for-ready,
@@ -8,9 +9,9 @@
 //
 // gRPC befriends the class templates that implement unary calls, so a
 // specialization of one of them for a type of ours may look inside. It is
-// ordinary C++, checked by the compiler, and was tried with gRPC 1.51 and 1.83;
-// should a later version rename what is used here, this header is what breaks,
-// at compile time, and nothing else needs to change.
+// ordinary C++, checked by the compiler, and was tried with gRPC 1.51 and 1.83.
+// Should a later version rename what is used here or in unary_ops.cc, these two
+// are what breaks, at compile time.
 
 #ifndef RETRY_GUARD_CALL_GRPC_ACCESS_H_
 #define RETRY_GUARD_CALL_GRPC_ACCESS_H_

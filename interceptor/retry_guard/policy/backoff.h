@@ -19,7 +19,7 @@ enum class Jitter {
   kFull,          // U[0, c]: the default; spreads a herd best
   kEqual,         // c/2 + U[0, c/2]
   kDecorrelated,  // min(max, U[initial, 3 * previous delay])
-  kProportional,  // c * U[0.8, 1.2]: what gRPC itself does today
+  kProportional,  // c * U[0.8, 1.2]: as gRFC A6 has it since 2024
   kNone,          // c
 };
 

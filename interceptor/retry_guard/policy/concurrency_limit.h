@@ -22,7 +22,7 @@
 
 namespace retry_guard {
 
-// Thread-safe. No lock on the way of a call that is let in.
+// Thread-safe. A call that gets a place takes no lock.
 class RETRY_GUARD_EXPORT ConcurrencyLimit {
  public:
   // `places` >= 1 (less is taken as 1). Delays are at most `max_delay` (> 0).

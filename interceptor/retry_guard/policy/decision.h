@@ -1,5 +1,5 @@
 // What was decided about a call, and why: the words in which retry_guard
-// answers "why did (n't) it retry?".
+// answers "why did it retry, or not?".
 
 #ifndef RETRY_GUARD_POLICY_DECISION_H_
 #define RETRY_GUARD_POLICY_DECISION_H_
@@ -55,11 +55,13 @@ struct Decision {
   int attempt = 0;
   Verdict verdict = Verdict::kReturn;
   Reason reason = Reason::kSucceeded;
-  absl::StatusCode code = absl::StatusCode::kOk;  // of the attempt
-  std::string_view message;                       // of the attempt's status
+  // Of the attempt, or of the answer where none was sent.
+  absl::StatusCode code = absl::StatusCode::kOk;
+  std::string_view message;  // of the same status as `code`
   std::string_view peer;  // of the attempt, as ClientContext::peer() has it
   absl::Duration delay = absl::ZeroDuration();  // before the next attempt
-  // Of the caller's deadline when this was decided; infinite without one.
+  // Until the call's deadline when this was decided: the caller's, or a tighter
+  // one of the config or of the inbound call. Infinite without one.
   absl::Duration remaining = absl::InfiniteDuration();
   absl::Duration elapsed = absl::ZeroDuration();  // since the call started
   // The one immediate re-send of a stream that the server refused: it does not
