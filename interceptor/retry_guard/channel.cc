@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "retry_guard/call/attempt.h"
 #include "retry_guard/config/json.h"
 #include "retry_guard/config/scalars.h"
 #include "retry_guard/config/service_config.h"
@@ -48,6 +49,29 @@ std::string WithoutTimeouts(const std::string& json) {
   return edits.Apply(json);
 }
 
+// gRPC shows attempts to the factories behind ours, and where some before it
+// made no interceptor for a call it counts those behind wrongly.
+class OncePerCall final
+    : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  OncePerCall(
+      std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>
+          factory,
+      const internal::ChannelState* ours)
+      : factory_(std::move(factory)), ours_(ours) {}
+
+  grpc::experimental::Interceptor* CreateClientInterceptor(
+      grpc::experimental::ClientRpcInfo* info) override {
+    if (internal::CreatingAttempt::IsActiveFor(ours_)) return nullptr;
+    return factory_->CreateClientInterceptor(info);
+  }
+
+ private:
+  const std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>
+      factory_;
+  const internal::ChannelState* const ours_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(
@@ -80,9 +104,17 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(
     arguments.SetServiceConfigJSON(for_core);
   }
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  before_ours.push_back(*std::move(factory));
+  std::vector<
+      std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
+      factories;
+  for (auto& before : before_ours) {
+    if (before == nullptr) continue;
+    factories.push_back(
+        std::make_unique<OncePerCall>(std::move(before), &(*factory)->state()));
+  }
+  factories.push_back(*std::move(factory));
   return grpc::experimental::CreateCustomChannelWithInterceptors(
-      target, credentials, arguments, std::move(before_ours));
+      target, credentials, arguments, std::move(factories));
 }
 
 }  // namespace retry_guard

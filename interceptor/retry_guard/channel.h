@@ -25,9 +25,9 @@ namespace retry_guard {
 
 // A channel with the plugin in and the retries of gRPC core off: there must be
 // one retry loop, not two. `before_ours` are interceptor factories that see
-// each call once, whatever retry_guard makes of it; nulls are allowed. What
-// `options.core_retries_off` and GRPC_ARG_ENABLE_RETRIES in `arguments` say
-// does not matter. `credentials` as for gRPC itself.
+// each call once, whatever retry_guard makes of it; null pointers are left out.
+// What `options.core_retries_off` and GRPC_ARG_ENABLE_RETRIES in `arguments`
+// say does not matter. `credentials` as for gRPC itself.
 //
 // The policy is `options.service_config_json`, else the service config in
 // `arguments` (ChannelArguments::SetServiceConfigJSON), else what the name

@@ -17,8 +17,8 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "retry_guard/policy/circuit_breaker.h"
 #include "retry_guard/decision.h"
+#include "retry_guard/policy/circuit_breaker.h"
 #include "retry_guard/policy/export.h"
 
 namespace retry_guard {

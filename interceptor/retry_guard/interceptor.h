@@ -98,10 +98,13 @@ class RETRY_GUARD_EXPORT InterceptorFactory final
   // accepted is kept until the channel and its calls are gone.
   absl::Status UpdateServiceConfig(std::string_view json);
 
-  // For gRPC, which owns what it returns. Null on a thread that is just creating
-  // an attempt of ours.
+  // For gRPC, which owns what it returns. Null on a thread that is just
+  // creating an attempt of ours.
   grpc::experimental::Interceptor* CreateClientInterceptor(
       grpc::experimental::ClientRpcInfo* info) override;
+
+  // For the library's own use.
+  const internal::ChannelState& state() const { return *state_; }
 
  private:
   explicit InterceptorFactory(std::shared_ptr<internal::ChannelState> state);

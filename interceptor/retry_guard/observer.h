@@ -16,8 +16,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "retry_guard/policy/circuit_breaker.h"
 #include "retry_guard/decision.h"
+#include "retry_guard/policy/circuit_breaker.h"
 #include "retry_guard/policy/export.h"
 
 namespace retry_guard {

@@ -1,7 +1,12 @@
 // Deadlines: a retry that cannot be of use is not made, and a bare
 // DEADLINE_EXCEEDED never hides what the server has said.
 
+#include <grpc/support/time.h>
+
 #include "tests/end2end/fixture.h"
+
+// Where gRPC has the time from; for its own tests, and ours.
+extern gpr_timespec (*gpr_now_impl)(gpr_clock_type clock_type);
 
 namespace retry_guard::end2end {
 namespace {
@@ -186,6 +191,41 @@ TEST_P(DeadlineTest, ADeadlineOfAnyClockIsUnderstood) {
                                   Field(&RecordedDecision::remaining,
                                         Le(absl::Seconds(20))))));
   }
+}
+
+// An hour as gRPC sees it, while this lives.
+class WallClockGoesForward {
+ public:
+  WallClockGoesForward() {
+    before_ = gpr_now_impl;
+    gpr_now_impl = [](gpr_clock_type clock) {
+      const gpr_timespec now = before_(clock);
+      return clock == GPR_CLOCK_REALTIME
+                 ? gpr_time_add(now, gpr_time_from_hours(1, GPR_TIMESPAN))
+                 : now;
+    };
+  }
+  ~WallClockGoesForward() { gpr_now_impl = before_; }
+
+ private:
+  inline static gpr_timespec (*before_)(gpr_clock_type) = nullptr;
+};
+
+// As for a bare call, which looks at the wall clock when it is made.
+TEST_P(DeadlineTest, AWallClockThatIsSetChangesNothingForACallUnderWay) {
+  const auto clock = UseManualClock();
+  server_.SetScript({Unavailable(), Succeed()});
+  MakeChannel(Policy(4).Backoff("1s"));
+  grpc::ClientContext context;
+  context.set_deadline(In(absl::Seconds(60)));
+  StartedCall call = StartUnary(&context);
+  ASSERT_TRUE(clock->AwaitTimers(1));
+  {
+    const WallClockGoesForward set;
+    clock->Advance(absl::Seconds(1));
+    EXPECT_TRUE(call.Await().ok()) << call.Await().error_message();
+  }
+  EXPECT_EQ(server_.calls(), 2);
 }
 
 // Not before its time either, as gRPC 1.51 itself would.

@@ -91,6 +91,20 @@ TEST_P(InterceptorsTest, BeforeOursByCreateChannelSeeOneCall) {
   EXPECT_EQ(play_->calls(), 2);
 }
 
+// gRPC leaves those behind ours out of an attempt by counting, and counts
+// wrongly where one makes no interceptor.
+TEST_P(InterceptorsTest, BeforeOursSeeOneCallWhoeverMakesNone) {
+  const auto sightings = std::make_shared<Sightings>();
+  before_ours_ = ListOf(NoInterceptor(), NoInterceptor(), Watch(sightings),
+                        std::unique_ptr<ClientInterceptorFactoryInterface>());
+  play_->SetScript({Down(), Down(), Good()});
+  // Attempts of our own from the first one on.
+  MakeChannel(Policy(4).Guard(R"("perAttemptTimeout": "60s")"));
+  EXPECT_TRUE(Call().status.ok());
+  EXPECT_EQ(play_->calls(), 3);
+  EXPECT_EQ(sightings->calls().size(), 1);
+}
+
 TEST_P(InterceptorsTest, BeforeOursSeeTheFailureThatTheCallerSees) {
   play_->SetScript({Down()});
   before_ours_.push_back(Watch(before_));

@@ -147,8 +147,12 @@ TEST(TransportTextTest, TransportAddressesAreToldFromNames) {
                                 "unix:/tmp/socket", "unix-abstract:name"}) {
     EXPECT_TRUE(NamesTransportAddress(peer)) << peer;
   }
-  for (std::string_view peer : {"", "unknown", "localhost:50051",
-                                "dns:///svc:443", "ipv4", "my ipv4:1.2.3.4"}) {
+  for (std::string_view peer : {"fd-client", "inproc"}) {
+    EXPECT_TRUE(NamesTransportAddress(peer)) << peer;
+  }
+  for (std::string_view peer :
+       {"", "unknown", "inproc.example:1", "localhost:50051", "dns:///svc:443",
+        "ipv4", "my ipv4:1.2.3.4"}) {
     EXPECT_FALSE(NamesTransportAddress(peer)) << peer;
   }
 }

@@ -1,5 +1,6 @@
 #include "retry_guard/call/blocking_attempts.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/synchronization/notification.h"
@@ -8,6 +9,8 @@
 namespace retry_guard::internal {
 namespace {
 
+constexpr absl::Duration kLookEvery = absl::Seconds(1);
+
 void Wait(const std::shared_ptr<CallCore>& core,
           const std::shared_ptr<Interruption>& interruption,
           const UnaryPlan& plan, absl::Time until) {
@@ -15,10 +18,18 @@ void Wait(const std::shared_ptr<CallCore>& core,
   const uint64_t wait = interruption->BeginWait();
   const std::shared_ptr<ParentWatch> watch =
       ParentWatch::Start(core, interruption, *plan.target.method);
-  interruption->SetTimer(
-      wait, core->channel().clock().StartTimer(
-                until, [over](bool /*fired*/) { over->Notify(); }));
-  over->WaitForNotification();
+  Clock& clock = core->channel().clock();
+  const auto timer =
+      clock.StartTimer(until, [over](bool /*fired*/) { over->Notify(); });
+  interruption->SetTimer(wait, timer);
+  // Normally the timer ends the wait. This may be the very thread, though, that
+  // gRPC would run it on: a callback of the application's that makes a blocking
+  // call.
+  while (!over->WaitForNotificationWithTimeout(
+      std::min(kLookEvery, until - clock.Now()))) {
+    if (clock.Now() >= until || core->cancelled()) break;
+  }
+  timer->Cancel();
   if (watch != nullptr) watch->Stop();
 }
 

@@ -57,7 +57,8 @@ CallCore::CallCore(std::shared_ptr<ChannelState> channel,
       caller_(info->client_context()),
       rpc_channel_(info->channel()),
       corked_(GrpcAccess::Corked(*caller_)),
-      raw_deadline_(caller_->raw_deadline()),
+      raw_deadline_(
+          gpr_convert_clock_type(caller_->raw_deadline(), GPR_CLOCK_MONOTONIC)),
       attempt_deadline_(raw_deadline_) {
   if (method_ == nullptr) {
     unlisted_ = std::make_unique<MethodState>(info->method());

@@ -135,7 +135,9 @@ class CallCore {
   // Nothing was to be sent before the first message is.
   bool corked() const { return corked_; }
 
-  // That of the caller's context, on the clock of the channel.
+  // That of the caller's context: as core has it, and on the clock of the
+  // channel.
+  gpr_timespec raw_deadline() const { return raw_deadline_; }
   absl::Time context_deadline() const;
 
   // The call has a reply, not a stream of them.
@@ -211,7 +213,9 @@ class CallCore {
 
   absl::Time started_;
   absl::Time wait_started_ = absl::InfiniteFuture();
-  gpr_timespec raw_deadline_;
+  // That of the caller's context, on the clock that never steps: gRPC, too,
+  // looks at the other one only when a call is made, and ours is made once.
+  const gpr_timespec raw_deadline_;
   bool deadline_tightened_ = false;  // by the config's timeout
 
   // Of the attempt that runs, or ran last.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "retry_guard/call/own_attempt.h"
+#include "retry_guard/call/sent_message.h"
 #include "retry_guard/call/sync_caller.h"
 
 namespace retry_guard::internal {
@@ -97,7 +98,7 @@ bool CallInterceptor::MustWaitForReply(InterceptorBatchMethods* start) {
   // already tells nothing, and belongs to a call that asks for its response
   // headers first: no reply object will come before those.
   if (start->GetRecvMessage() != nullptr || early_ != nullptr) return false;
-  const void* const request = start->GetSendMessage();
+  const void* const request = SentObject(start);
   const MethodTypes& types = core_->method().types();
   return request != nullptr && types.known() &&
          types.KindOfRequest(core_->channel().codec(), request) ==
@@ -143,7 +144,7 @@ std::shared_ptr<Road> CallInterceptor::ChooseRoad(
   const bool blocking = whole && CalledFromBlockingApi(start);
   if (const UnaryOps ops = OwnAttempt::OpsOf(*core_, start)) {
     // Only for a completion queue the message was serialised by now.
-    const bool queue = start->GetSendMessage() == nullptr;
+    const bool queue = SentObject(start) == nullptr;
     return MakeTakeoverRoad(core_, ops,
                             blocking ? Caller::kWaits
                             : queue  ? Caller::kPolls
@@ -176,9 +177,7 @@ bool CallInterceptor::CanHandleMessages(InterceptorBatchMethods* start,
   // A stream may show none of its messages before it starts. What it sends is
   // taken serialised, whatever it was; of what it receives into, each read
   // tells.
-  const bool tells = unary_ && start->QueryInterceptionHookPoint(
-                                   InterceptionHookPoints::PRE_SEND_MESSAGE);
-  const void* const request = tells ? start->GetSendMessage() : nullptr;
+  const void* const request = unary_ ? SentObject(start) : nullptr;
   if (request == nullptr) {
     return types.known() || codec != MessageCodec::kAuto;
   }

@@ -93,8 +93,13 @@ void ChannelState::Report(const PolicySource::Change& change) {
     return;
   }
   if (!change.applied) return;
-  const bool guard_agrees =
-      guard().Configure(this, change.config->guard(), clock_->Now());
+  bool guard_agrees = true;
+  {
+    // What is in force by now: another thread may have been between.
+    MutexLock lock(configure_mu_);
+    guard_agrees =
+        guard().Configure(this, policies_.Current().guard(), clock_->Now());
+  }
   const std::string warnings = absl::StrJoin(change.config->warnings(), "\n");
   Notify(PolicyChange{PolicyChange::Kind::kApplied, warnings});
   if (!guard_agrees) {

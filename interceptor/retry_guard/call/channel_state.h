@@ -16,6 +16,7 @@
 #include "retry_guard/call/policy_source.h"
 #include "retry_guard/interceptor.h"
 #include "retry_guard/policy/clock.h"
+#include "retry_guard/policy/mutex.h"
 #include "retry_guard/policy/random.h"
 
 namespace retry_guard::internal {
@@ -77,6 +78,7 @@ class ChannelState {
   Random random_;
   PolicySource policies_;
   MethodTable methods_;
+  Mutex configure_mu_;  // one Configure of the guard at a time
 };
 
 }  // namespace retry_guard::internal

@@ -95,9 +95,9 @@ grpc::Status UndecodableReply() {
           "retry_guard: the reply could not be decoded"};
 }
 
-Reply ScratchReply::Use(const MethodTypes& types) {
+Reply ScratchReply::Use(const MethodTypes& types, MessageCodec codec) {
   used_ = true;
-  message_ = types.NewReply();
+  if (codec != MessageCodec::kByteBuffer) message_ = types.NewReply();
   if (message_ != nullptr) return {MessageKind::kProtobuf, message_.get()};
   return {MessageKind::kByteBuffer, &bytes_};
 }

@@ -69,7 +69,7 @@ class ScratchReply {
   bool used() const { return used_; }
 
   // What an attempt is to receive into.
-  Reply Use(const MethodTypes& types);
+  Reply Use(const MethodTypes& types, MessageCodec codec);
 
   // False if the two do not fit.
   bool MoveTo(const Reply& reply);

@@ -1,5 +1,5 @@
-// What attempts need of what gRPC C++ keeps private. (unary_ops.cc names the few
-// private members that taking a call over needs.)
+// What attempts need of what gRPC C++ keeps private. (unary_ops.cc names the
+// few private members that taking a call over needs.)
 //
 // An attempt must be indistinguishable from the call that it stands for, and
 // some of a call's settings have setters but no getters: wait-for-ready,

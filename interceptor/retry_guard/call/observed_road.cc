@@ -34,6 +34,9 @@ class ObservedRoad final : public Road {
   void OnBatch(InterceptorBatchMethods* batch) override {
     if (batch->QueryInterceptionHookPoint(
             InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
+      // Has gRPC make its map of them now: when the status comes, on another
+      // thread, the application may be reading it.
+      batch->GetRecvInitialMetadata();
       headers_received_.store(true, std::memory_order_release);
     }
     if (batch->QueryInterceptionHookPoint(

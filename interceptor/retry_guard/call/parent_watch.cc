@@ -20,9 +20,8 @@ class UnsentCall final : public ParentWatch {
   void Start(const grpc::internal::RpcMethod& method, grpc::CompletionQueue* cq,
              std::shared_ptr<UnsentCall> self) {
     self_ = std::move(self);
-    const grpc::ClientContext& caller = *core_->caller();
-    GrpcAccess::CopySettings(caller, &context_);
-    context_.set_deadline(caller.raw_deadline());
+    GrpcAccess::CopySettings(*core_->caller(), &context_);
+    context_.set_deadline(core_->raw_deadline());
     grpc::internal::Call call =
         GrpcAccess::CreateBareCall(core_->rpc_channel(), method, &context_, cq);
     // The watch may end after the caller's call, on a thread of the channel's

@@ -58,10 +58,11 @@ PolicySource::Change PolicySource::LookAtChannel(
   // A channel of another kind (a test's mock) has no service config.
   auto* const real = dynamic_cast<grpc::Channel*>(channel);
   if (real == nullptr) return change;
+
+  // Asked under the lock, so that no older answer comes after a newer one.
+  MutexLock lock(mu_);
   const std::string json = real->GetServiceConfigJSON();
   if (json.empty()) return change;
-
-  MutexLock lock(mu_);
   if (seen_.load(std::memory_order_relaxed) && json == channel_json_) {
     return change;
   }

@@ -7,6 +7,7 @@
 #include "retry_guard/call/delivery.h"
 #include "retry_guard/call/hijack_gate.h"
 #include "retry_guard/call/road.h"
+#include "retry_guard/call/sent_message.h"
 
 namespace retry_guard::internal {
 namespace {
@@ -64,7 +65,7 @@ class RelayRoad final : public AttemptLoop {
   void MakePlan(InterceptorBatchMethods* batch) {
     // A callback-style call shows its message, a completion-queue call has
     // serialised it already.
-    const bool callback_style = batch->GetSendMessage() != nullptr;
+    const bool callback_style = SentObject(batch) != nullptr;
     plan_.TakeRequest(batch, *core_, /*caller_waits=*/false);
     TakeTarget(batch);
     if (!headers_commit_) {
@@ -74,7 +75,8 @@ class RelayRoad final : public AttemptLoop {
     } else {
       // The application asked for the response headers alone. Its reply object
       // is not known before it asks for the rest.
-      plan_.reply = scratch_.Use(core_->method().types());
+      plan_.reply =
+          scratch_.Use(core_->method().types(), core_->channel().codec());
     }
   }
 

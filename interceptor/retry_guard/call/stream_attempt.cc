@@ -41,6 +41,9 @@ void StreamAttempt::Start(const AttemptTarget& target,
 
   headers_tag_.Attach(&headers_, this, [](void* self, bool ok) {
     auto* const attempt = static_cast<StreamAttempt*>(self);
+    // gRPC makes its map of them when they are first asked for. Who is told of
+    // them next and who sees the status may be two threads.
+    if (ok) attempt->context_.GetServerInitialMetadata();
     attempt->listener_->OnHeaders(!ok || attempt->IsTrailersOnly());
   });
   headers_.RecvInitialMetadata(&context_);

@@ -10,6 +10,7 @@
 
 #include "retry_guard/call/batch_tag.h"
 #include "retry_guard/call/grpc_access.h"
+#include "retry_guard/call/sent_message.h"
 
 namespace retry_guard::internal {
 namespace {
@@ -91,6 +92,8 @@ class WholeAttempt final : public AttemptOf<R> {
     this->AddReceiveOps(plan, &ops_);
     ops_.FillOps(&call);
     const bool ok = queue.Pluck(&ops_);
+    // A watch that ends later may be the last to hold this attempt.
+    GrpcAccess::ReleaseChannel(&this->context_);
     this->Finish(ok, ops_.got_message);
   }
 
@@ -172,12 +175,12 @@ std::shared_ptr<UnaryAttempt> CreateFor(bool report_headers) {
 
 void UnaryPlan::TakeRequest(grpc::experimental::InterceptorBatchMethods* batch,
                             CallCore& core, bool caller_waits) {
-  const void* const message = caller_waits ? batch->GetSendMessage() : nullptr;
+  const void* const message = caller_waits ? SentObject(batch) : nullptr;
   if (message != nullptr &&
       core.method().types().KindOfRequest(core.channel().codec(), message) ==
           MessageKind::kProtobuf) {
     request_message = static_cast<const MessageLite*>(message);
-  } else {
+  } else if (SendsMessage(batch)) {
     // Shared with the batch, not copied.
     request_bytes = *batch->GetSerializedSendMessage();
   }

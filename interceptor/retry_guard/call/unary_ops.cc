@@ -4,6 +4,8 @@
 #include <grpcpp/impl/call_op_set.h>
 #include <grpcpp/support/byte_buffer.h>
 
+#include "retry_guard/call/sent_message.h"
+
 namespace retry_guard::internal {
 namespace {
 
@@ -91,7 +93,7 @@ UnaryOps UnaryOps::Behind(grpc::experimental::InterceptorBatchMethods* batch,
   CallOpSetInterface* const behind = methods->*Private(Operations());
   // A completion-queue call has serialised its message by now. To look for the
   // wrong type first would cost as much as all the rest.
-  const bool queued = batch->GetSendMessage() == nullptr;
+  const bool queued = SentObject(batch) == nullptr;
   Flags flags;
   if (kind == MessageKind::kProtobuf) {
     flags = queued ? Find<QueuedMessage>(behind) : Find<DirectMessage>(behind);

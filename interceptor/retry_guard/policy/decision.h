@@ -58,7 +58,7 @@ struct Decision {
   // Of the attempt, or of the answer where none was sent.
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string_view message;  // of the same status as `code`
-  std::string_view peer;  // of the attempt, as ClientContext::peer() has it
+  std::string_view peer;     // of the attempt, as ClientContext::peer() has it
   absl::Duration delay = absl::ZeroDuration();  // before the next attempt
   // Until the call's deadline when this was decided: the caller's, or a tighter
   // one of the config or of the inbound call. Infinite without one.

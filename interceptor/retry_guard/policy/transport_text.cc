@@ -79,7 +79,9 @@ bool NamesTransportAddress(std::string_view peer) {
                      [peer](std::string_view scheme) {
                        return absl::StartsWith(AbslView(peer),
                                                AbslView(scheme));
-                     });
+                     }) ||
+         // Channels that are connected when they are made, and have no address.
+         peer == "fd-client" || peer == "inproc";
 }
 
 }  // namespace retry_guard

@@ -35,7 +35,8 @@ RecognizeTransportEvent(absl::StatusCode code, std::string_view message,
                         const TransportFacts& facts);
 
 // Whether ClientContext::peer() names a transport address (`ipv4:`, `ipv6:`,
-// `unix:` and the like): then the attempt got as far as a connection. A status
+// `unix:` and the like) or a channel without one, of a file descriptor or to a
+// server in this process: then the attempt got as far as a connection. A status
 // that was made locally has a peer that names none; gRPC puts the channel's
 // target there then, so a target that is spelt as an address looks like one.
 RETRY_GUARD_EXPORT bool NamesTransportAddress(std::string_view peer);
