@@ -191,6 +191,7 @@ std::vector<std::string> PolicyGroups() {
 }
 
 void PrintPolicyTable(const Collector& collected, std::ostream& out) {
+  if (collected.empty()) return;
   out << "\nns per call on 1, 2 and 4 threads     ours                   "
          "        under one mutex         2 threads / 1\n";
   const auto print = [&](const char* what) {

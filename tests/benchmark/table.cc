@@ -90,6 +90,7 @@ void PrintCallTable(const Collector& collected,
           Ratio(instructions_of(name), instructions_of(base)));
     }
   };
+  if (collected.empty()) return;
   out << absl::StreamFormat("%-34s %8s %8s %9s %8s %8s   %s\n", "case",
                             "p50 us", "p99 us", "per s", "CPU us", "instr.",
                             "p50/CPU/instr. over bare, interceptor, native");

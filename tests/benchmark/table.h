@@ -24,6 +24,8 @@ class Collector final : public benchmark::BenchmarkReporter {
   bool ReportContext(const Context& context) override;
   void ReportRuns(const std::vector<Run>& runs) override;
 
+  bool empty() const { return values_.empty(); }
+
   // Of a counter over all rounds of a case. NaN if it did not run.
   double Median(const std::string& name, const std::string& counter) const;
 

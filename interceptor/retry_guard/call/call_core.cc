@@ -320,6 +320,10 @@ void CallCore::FillMetadata(SendMetadata* metadata) const {
   }
 }
 
+void CallCore::RestoreMetadata() {
+  *GrpcAccess::SendMetadata(caller_) = kept_metadata_;
+}
+
 Outcome CallCore::MakeOutcome(const Ended& ended,
                               const std::string& peer) const {
   const grpc::Status& status = ended.status;

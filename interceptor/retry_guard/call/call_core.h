@@ -65,6 +65,10 @@ class CallCore {
   // What the attempt sends beside what the caller has put there.
   void FillMetadata(SendMetadata* metadata) const;
 
+  // The caller's context after an attempt that was the caller's own: what we
+  // have added to its metadata is not needed any more.
+  void RestoreMetadata();
+
   struct Next {
     bool retry = false;
     absl::Time at;  // not before this

@@ -23,7 +23,10 @@ CallCore::Next OwnAttempt::End(Batch batch, bool seen_late) {
   CallCore::Ended ended{status, *core_.caller()};
   ended.seen_late = seen_late;
   const CallCore::Next next = core_.AfterAttempt(ended);
-  if (next.retry && ops_.touched_reply()) reply_.Clear();
+  if (next.retry) {
+    core_.RestoreMetadata();
+    if (ops_.touched_reply()) reply_.Clear();
+  }
   if (!next.retry && undecodable) ops_.Overwrite(nullptr);
   return next;
 }
