@@ -21,10 +21,12 @@ namespace {
 using end2end::Policy;
 using end2end::Style;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Le;
+using testing::Retries;
 using testing::RetriesAfter;
 using testing::Returns;
 using testing::Succeeds;
@@ -222,6 +224,8 @@ TEST_P(ProxyRestartTest, RollingRestartsFailNoCallThatMayBeRepeated) {
   EXPECT_THAT(Failures(repeatable_->Stop()), IsEmpty());
   once_->Stop();
   EXPECT_THAT(DuplicatesUntilNow(), IsEmpty());
+  // The restarts were felt: it could have gone wrong.
+  EXPECT_THAT(seen_->decisions(), Contains(Retries()));
 }
 
 TEST_P(ProxyRestartTest, AReloadOfTheProxyFailsNoCallThatMayBeRepeated) {
