@@ -86,6 +86,25 @@ TEST_P(StreamLifetimeTest, AProbeThatIsCancelledFreesItsSlotAtOnce) {
   EXPECT_EQ(Snapshot().breaker_state, BreakerState::kClosed);
 }
 
+TEST_P(StreamLifetimeTest, AProbeThatIsCancelledBeforeItIsReadProvesNothing) {
+  if (GetParam().style == Style::kSync) {
+    GTEST_SKIP() << "its empty headers, which nobody sent, close the breaker: "
+                    "see BlockingStreamAttempt::ReadInto";
+  }
+  const auto clock = UseManualClock();
+  MakeHalfOpen(*clock, Silent());
+  grpc::ClientContext context;
+  const auto probe = StartStream(GetParam(), channel_, &context);
+  ASSERT_TRUE(play_->AwaitCalls(2));
+  context.TryCancel();
+  std::string text;
+  if (ServerStreams(GetParam().shape)) {
+    EXPECT_FALSE(probe->Read(&text));
+  }
+  EXPECT_EQ(probe->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(Snapshot().breaker_state, BreakerState::kHalfOpen);
+}
+
 // Else a stream that lasts for hours would keep all others out.
 TEST_P(StreamLifetimeTest, AProbeWhoseHeadersHaveComeClosesTheBreakerAtOnce) {
   const auto clock = UseManualClock();
