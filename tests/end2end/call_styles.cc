@@ -143,6 +143,9 @@ class StartedCall::Run {
     return done_.WaitForNotificationWithTimeout(timeout);
   }
   bool done() const { return done_.HasBeenNotified(); }
+  bool AwaitHeaders() const {
+    return headers_.WaitForNotificationWithTimeout(absl::Seconds(20));
+  }
   const grpc::Status& status() const { return status_; }
   const std::string& text() const { return text_; }
 
@@ -150,6 +153,9 @@ class StartedCall::Run {
   class UnaryReactor final : public grpc::ClientUnaryReactor {
    public:
     explicit UnaryReactor(Run* run) : run_(run) {}
+    void OnReadInitialMetadataDone(bool /*ok*/) override {
+      run_->headers_.Notify();
+    }
     void OnDone(const grpc::Status& status) override {
       run_->End(status, generic);
     }
@@ -237,6 +243,7 @@ class StartedCall::Run {
     if (headers_first) {
       reader->ReadInitialMetadata(&queue);
       NextTag(queue, &queue);
+      headers_.Notify();
     }
     grpc::Status status;
     reader->Finish(&reply_, &status, this);
@@ -269,6 +276,7 @@ class StartedCall::Run {
   grpc::ByteBuffer reply_bytes_;
   grpc::Status status_;
   std::string text_;
+  absl::Notification headers_;
   absl::Notification done_;
   std::thread thread_;
 };
@@ -297,6 +305,8 @@ const grpc::Status& StartedCall::Await(absl::Duration timeout) {
 }
 
 bool StartedCall::done() const { return run_->done(); }
+
+bool StartedCall::AwaitHeaders() const { return run_->AwaitHeaders(); }
 
 CallResult Call(Style style, const std::shared_ptr<grpc::Channel>& channel,
                 grpc::ClientContext* context, const std::string& text,

@@ -56,6 +56,10 @@ class StartedCall {
 
   bool done() const;
 
+  // Blocks until the caller is told of the response headers, in the styles in
+  // which that may be before the end; false after a long time.
+  bool AwaitHeaders() const;
+
   // What the reply object holds in the end.
   const std::string& text() const { return text_; }
 

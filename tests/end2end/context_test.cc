@@ -5,6 +5,7 @@
 #include <grpcpp/security/server_credentials.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
@@ -306,6 +307,74 @@ TEST_P(WaitForReadyTest, AWaitingAttemptEndsAtTheDeadline) {
                        std::chrono::milliseconds(100));
   EXPECT_EQ(Call(&context).status.error_code(),
             grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
+// The server goes after the first answer; nobody is there when the second
+// attempt starts.
+class WaitForReadyLaterTest : public KindTest {
+ protected:
+  void SetUp() override {
+    clock_ = UseManualClock();
+    play_ = std::make_unique<PlayServer>(std::vector<Play>{Down("busy")},
+                                         grpc::InsecureServerCredentials(),
+                                         port_.port());
+    target_ = port_.address();
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10);
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 10);
+    MakeChannel(Policy(2).Backoff("5s"), arguments);
+  }
+
+  // Takes the server away while a call is in its backoff, and ends that.
+  void LoseTheServer() {
+    ASSERT_TRUE(clock_->AwaitTimers(1));
+    play_ = nullptr;
+    // Else an attempt might still be made on the old connection.
+    AwaitState([](grpc_connectivity_state state) {
+      return state != GRPC_CHANNEL_READY;
+    });
+    clock_->Advance(absl::Seconds(5));
+  }
+
+  void AwaitState(const std::function<bool(grpc_connectivity_state)>& wanted) {
+    const auto deadline =
+        std::chrono::system_clock::now() + std::chrono::seconds(20);
+    grpc_connectivity_state state = channel_->GetState(false);
+    while (!wanted(state) && channel_->WaitForStateChange(state, deadline)) {
+      state = channel_->GetState(false);
+    }
+    EXPECT_TRUE(wanted(state)) << state;
+  }
+
+  const ClosedPort port_;
+  std::shared_ptr<testing::ManualClock> clock_;
+};
+RETRY_GUARD_WITH_EVERY_KIND(WaitForReadyLaterTest);
+
+TEST_P(WaitForReadyLaterTest, SetByTheCallerALaterAttemptWaits) {
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  StartedWhole call = Start(&context);
+  LoseTheServer();
+  // It has tried to connect, and nobody was there.
+  AwaitState([](grpc_connectivity_state state) {
+    return state == GRPC_CHANNEL_TRANSIENT_FAILURE;
+  });
+  const PlayServer server({Good()}, grpc::InsecureServerCredentials(),
+                          port_.port());
+  EXPECT_TRUE(call.Await().status.ok()) << call.Await().status.error_message();
+  EXPECT_EQ(server.calls(), 1);
+  EXPECT_THAT(seen_->decisions(), ElementsAre(Retries(), Succeeds()));
+}
+
+TEST_P(WaitForReadyLaterTest, NotSetALaterAttemptFailsFast) {
+  grpc::ClientContext context;
+  StartedWhole call = Start(&context);
+  LoseTheServer();
+  EXPECT_EQ(call.Await().status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(seen_->decisions(),
+              ElementsAre(Retries(), Returns(Reason::kAttemptsExhausted)));
 }
 
 }  // namespace

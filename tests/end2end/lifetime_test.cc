@@ -7,11 +7,15 @@
 #include <cstdlib>
 #include <deque>
 #include <memory>
+#include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "tests/end2end/kind_fixture.h"
 
@@ -22,6 +26,7 @@ using retry_guard::testing::EchoReply;
 using retry_guard::testing::EchoRequest;
 using retry_guard::testing::EchoService;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing::Retries;
 using testing::Returns;
 using testing::Succeeds;
@@ -275,6 +280,152 @@ TEST_P(SelfOwnedTest, MayDropItselfWhenItIsRefusedOrCancelled) {
   done.Wait();
   EXPECT_EQ(ok, 0);
   EXPECT_EQ(server_.calls(), 0);
+}
+
+// What a SelfOwnedReactor leaves behind.
+struct SelfOwnedEnd {
+  absl::Notification may_go;  // nobody uses its context any more
+  absl::Notification gone;
+  grpc::Status status;
+};
+
+// A reactor that owns its call, the last reference to its channel, and itself,
+// as callback code does, and is gone before its OnDone returns.
+template <typename Reactor>
+class SelfOwnedReactor final : public Reactor {
+ public:
+  SelfOwnedReactor(std::shared_ptr<grpc::Channel> channel, SelfOwnedEnd* end)
+      : channel_(std::move(channel)), end_(end) {}
+
+  void OnDone(const grpc::Status& status) override {
+    SelfOwnedEnd* const end = end_;
+    end->may_go.WaitForNotification();
+    end->status = status;
+    delete this;
+    end->gone.Notify();
+  }
+
+  // It may be gone when this returns.
+  void Start() {
+    auto* const stub = stub_->async();
+    if constexpr (kIs<grpc::ClientUnaryReactor>) {
+      stub->Unary(&context_, &request_, &reply_, this);
+    } else if constexpr (kIs<grpc::ClientReadReactor<EchoReply>>) {
+      stub->ServerStream(&context_, &request_, this);
+      this->StartRead(&reply_);
+    } else if constexpr (kIs<grpc::ClientWriteReactor<EchoRequest>>) {
+      stub->ClientStream(&context_, &reply_, this);
+      this->StartWriteLast(&request_, {});
+    } else {
+      stub->Bidi(&context_, this);
+      this->StartRead(&reply_);
+      this->StartWriteLast(&request_, {});
+    }
+    this->StartCall();
+  }
+
+  grpc::ClientContext* context() { return &context_; }
+
+ private:
+  template <typename Other>
+  static constexpr bool kIs = std::is_same_v<Reactor, Other>;
+
+  std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<EchoService::Stub> stub_ =
+      EchoService::NewStub(channel_);
+  grpc::ClientContext context_;
+  EchoRequest request_;
+  EchoReply reply_;
+  SelfOwnedEnd* const end_;
+};
+
+class SelfOwnedReactorTest : public KindTest {
+ protected:
+  void TearDown() override {
+    if (end_ != nullptr) AwaitGone();
+  }
+
+  // Starts a call that has the channel to itself from now on. Its context may
+  // be used until end_.may_go.
+  grpc::ClientContext* Start() {
+    switch (GetParam().shape) {
+      case Shape::kUnary:
+        return Start<grpc::ClientUnaryReactor>();
+      case Shape::kServerStream:
+        return Start<grpc::ClientReadReactor<EchoReply>>();
+      case Shape::kClientStream:
+        return Start<grpc::ClientWriteReactor<EchoRequest>>();
+      case Shape::kBidi:
+        return Start<grpc::ClientBidiReactor<EchoRequest, EchoReply>>();
+    }
+    return nullptr;
+  }
+
+  // Its status, once it is gone.
+  grpc::Status AwaitGone() {
+    if (!end_->may_go.HasBeenNotified()) end_->may_go.Notify();
+    EXPECT_TRUE(end_->gone.WaitForNotificationWithTimeout(absl::Seconds(30)));
+    return end_->status;
+  }
+
+ private:
+  template <typename Reactor>
+  grpc::ClientContext* Start() {
+    end_ = std::make_unique<SelfOwnedEnd>();
+    auto* const call =
+        new SelfOwnedReactor<Reactor>(std::move(channel_), end_.get());
+    grpc::ClientContext* const context = call->context();
+    call->Start();
+    return context;
+  }
+
+  std::unique_ptr<SelfOwnedEnd> end_;
+};
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, SelfOwnedReactorTest,
+    ::testing::Values(Kind{Shape::kUnary, Style::kReactor},
+                      Kind{Shape::kServerStream, Style::kReactor},
+                      Kind{Shape::kClientStream, Style::kReactor},
+                      Kind{Shape::kBidi, Style::kReactor}),
+    KindParamName);
+
+TEST_P(SelfOwnedReactorTest, MayDropItselfAndTheChannelAfterARetry) {
+  for (int round = 0; round < 30; ++round) {
+    play_->SetScript({Down(), Down(), Good()});
+    MakeChannel(Generous(4));
+    Start();
+    EXPECT_TRUE(AwaitGone().ok());
+    EXPECT_EQ(play_->calls(), 3);
+  }
+}
+
+TEST_P(SelfOwnedReactorTest, MayDropItselfAndTheChannelWhenItIsRefused) {
+  const auto clock = UseManualClock();
+  play_->SetScript({Down()});
+  const std::string policy = Policy(1).Breaker(
+      "\"consecutiveFailures\": 1, \"openFor\": \"100s\", "
+      "\"maxOpenFor\": \"100s\"");
+  MakeChannel(policy);
+  EXPECT_EQ(Call().status.error_message(), "down");
+  for (int round = 0; round < 30; ++round) {
+    MakeChannel(policy);
+    Start();
+    EXPECT_THAT(AwaitGone().error_message(), HasSubstr("breaker is open"));
+  }
+  EXPECT_EQ(play_->calls(), 1);
+}
+
+TEST_P(SelfOwnedReactorTest, MayDropItselfAndTheChannelWhenItIsCancelled) {
+  const auto clock = UseManualClock();
+  play_->SetScript({Down()});
+  for (int round = 0; round < 30; ++round) {
+    MakeChannel(Generous(4).Backoff("5s"));
+    grpc::ClientContext* const context = Start();
+    ASSERT_TRUE(clock->AwaitTimers(1));
+    context->TryCancel();
+    EXPECT_EQ(AwaitGone().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  EXPECT_EQ(play_->calls(), 30);
 }
 
 class QueueTest : public EndToEndTest {

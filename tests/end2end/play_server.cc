@@ -3,6 +3,7 @@
 #include <grpcpp/generic/async_generic_service.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 
 #include "absl/base/thread_annotations.h"
@@ -42,7 +43,14 @@ class PlayServer::Service final : public grpc::CallbackGenericService {
     absl::MutexLock lock(&mu_);
     script_ = std::move(script);
     seen_.clear();
+    released_ = false;
   }
+
+  // False: it need not wait. Else whoever takes it back has to go on with it.
+  bool Park(Reactor* reactor, bool until_release);
+  // True: it was parked.
+  bool TakeBack(Reactor* reactor);
+  void Release();
 
   std::vector<PlayedCall> seen() const {
     absl::MutexLock lock(&mu_);
@@ -67,6 +75,9 @@ class PlayServer::Service final : public grpc::CallbackGenericService {
   mutable absl::Mutex mu_;
   std::vector<Play> script_ ABSL_GUARDED_BY(mu_);
   std::vector<PlayedCall> seen_ ABSL_GUARDED_BY(mu_);
+  bool released_ ABSL_GUARDED_BY(mu_) = false;
+  // Those that wait, and whether for Release.
+  std::map<Reactor*, bool> parked_ ABSL_GUARDED_BY(mu_);
 };
 
 // One call. Steps follow each other; what has failed because the client is gone
@@ -98,6 +109,7 @@ class PlayServer::Reactor final : public grpc::ServerGenericBidiReactor {
   }
 
   void OnWriteDone(bool ok) override {
+    if (ok) service_->Update(number_, [](auto& call) { ++call.written; });
     if (ok && step().kind == Play::Step::Kind::kEcho) {
       StartRead(&request_);
     } else {
@@ -109,13 +121,8 @@ class PlayServer::Reactor final : public grpc::ServerGenericBidiReactor {
 
   void OnCancel() override {
     service_->Update(number_, [](auto& call) { call.cancelled = true; });
-    bool goes_on = false;
-    {
-      absl::MutexLock lock(&mu_);
-      cancelled_ = true;
-      goes_on = std::exchange(holds_, false);
-    }
-    if (goes_on) Next();
+    cancelled_ = true;
+    if (service_->TakeBack(this)) Next();
   }
 
   void OnDone() override {
@@ -123,14 +130,14 @@ class PlayServer::Reactor final : public grpc::ServerGenericBidiReactor {
     delete this;
   }
 
- private:
-  const Play::Step& step() const { return play_.steps()[at_]; }
-
   void Next() {
     ++at_;
     read_ = 0;
     GoOn();
   }
+
+ private:
+  const Play::Step& step() const { return play_.steps()[at_]; }
 
   void GoOn() {
     if (at_ == play_.steps().size()) {
@@ -149,15 +156,14 @@ class PlayServer::Reactor final : public grpc::ServerGenericBidiReactor {
       case Play::Step::Kind::kReply:
         Write(step().text);
         return;
+      case Play::Step::Kind::kPause:
       case Play::Step::Kind::kHold:
         break;
     }
-    {
-      absl::MutexLock lock(&mu_);
-      holds_ = !cancelled_;
-      if (holds_) return;
-    }
-    Next();
+    const bool waits =
+        service_->Park(this, step().kind == Play::Step::Kind::kPause);
+    // A cancellation that has found nothing to take back.
+    if (!waits || (cancelled_ && service_->TakeBack(this))) Next();
   }
 
   void Write(const std::string& text) {
@@ -172,10 +178,33 @@ class PlayServer::Reactor final : public grpc::ServerGenericBidiReactor {
   int read_ = 0;
   grpc::ByteBuffer request_;
   grpc::ByteBuffer reply_;
-  absl::Mutex mu_;
-  bool holds_ ABSL_GUARDED_BY(mu_) = false;
-  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  std::atomic<bool> cancelled_{false};
 };
+
+bool PlayServer::Service::Park(Reactor* reactor, bool until_release) {
+  absl::MutexLock lock(&mu_);
+  if (until_release && released_) return false;
+  parked_.emplace(reactor, until_release);
+  return true;
+}
+
+bool PlayServer::Service::TakeBack(Reactor* reactor) {
+  absl::MutexLock lock(&mu_);
+  return parked_.erase(reactor) > 0;
+}
+
+void PlayServer::Service::Release() {
+  std::vector<Reactor*> free;
+  {
+    absl::MutexLock lock(&mu_);
+    released_ = true;
+    for (auto it = parked_.begin(); it != parked_.end();) {
+      if (it->second) free.push_back(it->first);
+      it = it->second ? parked_.erase(it) : std::next(it);
+    }
+  }
+  for (Reactor* const reactor : free) reactor->Next();
+}
 
 grpc::ServerGenericBidiReactor* PlayServer::Service::CreateReactor(
     grpc::GenericCallbackServerContext* context) {
@@ -209,6 +238,8 @@ PlayServer::PlayServer(
                            &port_);
   // Small, so that what is too large for it is soon sent.
   builder.SetMaxReceiveMessageSize(256 << 10);
+  // As narrow as they start, so that what is not read soon holds up its writer.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.RegisterCallbackGenericService(service_.get());
   server_ = builder.BuildAndStart();
 }
@@ -226,6 +257,8 @@ void PlayServer::SetScript(std::vector<Play> script) {
   AwaitEnded();
   service_->SetScript(std::move(script));
 }
+
+void PlayServer::Release() { service_->Release(); }
 
 std::vector<PlayedCall> PlayServer::seen() const { return service_->seen(); }
 

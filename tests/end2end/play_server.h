@@ -23,7 +23,15 @@ namespace retry_guard::end2end {
 class Play {
  public:
   struct Step {
-    enum class Kind { kRead, kReadToEnd, kEcho, kHeaders, kReply, kHold };
+    enum class Kind {
+      kRead,
+      kReadToEnd,
+      kEcho,
+      kHeaders,
+      kReply,
+      kPause,
+      kHold,
+    };
     Kind kind;
     int count = 0;
     std::string text;
@@ -37,6 +45,8 @@ class Play {
   Play& Reply(const std::string& text) {
     return Add({Step::Kind::kReply, 0, text});
   }
+  // Until PlayServer::Release is called, or the client is gone.
+  Play& Pause() { return Add({Step::Kind::kPause, 0, ""}); }
   // Until the client is gone.
   Play& Hold() { return Add({Step::Kind::kHold, 0, ""}); }
   Play& Initial(const std::string& key, const std::string& value) {
@@ -84,6 +94,7 @@ inline Play Silent() { return Play().Read(1).Hold(); }
 
 struct PlayedCall : SeenCall {
   std::vector<std::string> messages;  // the texts that were read
+  int written = 0;                    // replies that gRPC has taken
   bool half_closed = false;           // seen by a Read after the last message
   bool ended = false;
   bool cancelled = false;
@@ -104,6 +115,9 @@ class PlayServer {
   // Starts anew, with this script, once all calls have ended; those that were
   // seen are forgotten.
   void SetScript(std::vector<Play> script);
+
+  // Lets every call that pauses go on, and those to come.
+  void Release();
 
   std::vector<PlayedCall> seen() const;
   int calls() const { return static_cast<int>(seen().size()); }
