@@ -93,6 +93,14 @@ class MiddleServer::Queue final
   }
 
   void End() override {
+    {
+      // Of a handler that has not answered yet the queue knows nothing.
+      absl::MutexLock lock(&mu_);
+      const auto answered = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+        return handlers_ == 0;
+      };
+      mu_.Await(absl::Condition(&answered));
+    }
     queue_->Shutdown();
     poller_.join();
   }
@@ -123,11 +131,15 @@ class MiddleServer::Queue final
         delete call;
       } else {
         Accept();
+        absl::MutexLock lock(&mu_);
+        ++handlers_;
         call->handler = std::thread([this, call] {
           const grpc::Status status =
               handler_(&call->context,
                        grpc::ClientContext::FromServerContext(call->context));
           call->writer.Finish(EchoReply(), status, call);
+          absl::MutexLock lock(&mu_);
+          --handlers_;
         });
       }
     }
@@ -136,6 +148,8 @@ class MiddleServer::Queue final
   const MiddleHandler handler_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::thread poller_;
+  absl::Mutex mu_;
+  int handlers_ ABSL_GUARDED_BY(mu_) = 0;  // that have not answered
 };
 
 std::vector<ServerKind> AllServerKinds() {

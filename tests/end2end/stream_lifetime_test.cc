@@ -68,10 +68,6 @@ TEST_P(StreamLifetimeTest, TheServerMayGoDuringABackoff) {
 
 // Field case 5. One of which the server has said nothing says nothing of it.
 TEST_P(StreamLifetimeTest, AProbeThatIsCancelledFreesItsSlotAtOnce) {
-  if (GetParam().style == Style::kSync) {
-    GTEST_SKIP() << "cancelled before its first read, a blocking stream passes "
-                    "for answered: see BlockingStreamAttempt::ReadInto";
-  }
   const auto clock = UseManualClock();
   MakeHalfOpen(*clock, Silent());
   {
@@ -87,10 +83,6 @@ TEST_P(StreamLifetimeTest, AProbeThatIsCancelledFreesItsSlotAtOnce) {
 }
 
 TEST_P(StreamLifetimeTest, AProbeThatIsCancelledBeforeItIsReadProvesNothing) {
-  if (GetParam().style == Style::kSync) {
-    GTEST_SKIP() << "its empty headers, which nobody sent, close the breaker: "
-                    "see BlockingStreamAttempt::ReadInto";
-  }
   const auto clock = UseManualClock();
   MakeHalfOpen(*clock, Silent());
   grpc::ClientContext context;

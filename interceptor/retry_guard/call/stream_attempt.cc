@@ -131,16 +131,14 @@ bool BlockingStreamAttempt::Read(const Reply& reply) {
 
 template <typename R>
 bool BlockingStreamAttempt::ReadInto(R* reply) {
-  CallOpSet<CallOpRecvInitialMetadata, CallOpRecvMessage<R>> ops;
-  if (!headers_received_) ops.RecvInitialMetadata(&context_);
+  // Of one batch for both nobody could tell what it is that failed: headers
+  // that did not come, or a message that cannot be decoded.
+  AwaitHeaders();
+  CallOpSet<CallOpRecvMessage<R>> ops;
   ops.RecvMessage(reply);
   ops.AllowNoMessage();
   ops.FillOps(&call_);
   const bool ok = queue_.Pluck(&ops);
-  if (!headers_received_) {
-    headers_received_ = true;
-    has_headers_ = ops.got_message || !IsTrailersOnly();
-  }
   undecodable_ = !ok;
   return ok && ops.got_message;
 }
