@@ -3,6 +3,7 @@
 #include <grpc/support/time.h>
 #include <grpcpp/alarm.h>
 
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -21,7 +22,9 @@ class AlarmTimer final : public Clock::Timer {
 
   void Start(gpr_timespec when, std::shared_ptr<AlarmTimer> self) {
     self_ = std::move(self);
+    handed_over_.store(true, std::memory_order_release);
     alarm_.Set(when, [this](bool fired) {
+      handed_over_.load(std::memory_order_acquire);
       const std::shared_ptr<AlarmTimer> self = std::move(self_);
       auto callback = std::move(callback_);
       callback(fired);
@@ -33,6 +36,8 @@ class AlarmTimer final : public Clock::Timer {
  private:
   absl::AnyInvocable<void(bool fired)> callback_;
   std::shared_ptr<AlarmTimer> self_;
+  // gRPC does that as well, but where no thread sanitizer sees it.
+  std::atomic<bool> handed_over_{false};
   grpc::Alarm alarm_;
 };
 
