@@ -31,8 +31,6 @@
 namespace retry_guard::benchmarks {
 namespace {
 
-constexpr int kLargeStreamRounds = 10;
-
 struct Options {
   int rounds = 5;
   double seconds = 0.5;
@@ -107,7 +105,7 @@ int Main(const Options& options) {
   // First, while nothing else has filled the heap.
   if (options.memory) PrintMemoryTable(server.address(), std::cout);
   if (options.large_streams) {
-    PrintLargeStreamTable(server.address(), kLargeStreamRounds, std::cout);
+    PrintLargeStreamTable(server.address(), 2 * options.rounds, std::cout);
   }
   RegisterCallBenchmarks(server.address(), options.rounds, options.seconds);
   RegisterPolicyBenchmarks(server.address(), options.rounds, options.seconds);

@@ -201,7 +201,8 @@ void PrintLargeStreamTable(const std::string& address, int rounds,
       out << absl::StreamFormat("%-20s %-12s %9.0f  %9.1f\n", kind.name,
                                 Name(kCompared[i]),
                                 Median(results[i], &Result::mib_per_second),
-                                Median(results[i], &Result::peak_mib));
+                                Median(results[i], &Result::peak_mib))
+          << std::flush;
     }
   }
 }
