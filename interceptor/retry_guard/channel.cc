@@ -4,6 +4,7 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/support/validate_service_config.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -104,17 +105,16 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(
     arguments.SetServiceConfigJSON(for_core);
   }
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  std::vector<
-      std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
-      factories;
+  before_ours.erase(
+      std::remove(before_ours.begin(), before_ours.end(), nullptr),
+      before_ours.end());
   for (auto& before : before_ours) {
-    if (before == nullptr) continue;
-    factories.push_back(
-        std::make_unique<OncePerCall>(std::move(before), &(*factory)->state()));
+    before =
+        std::make_unique<OncePerCall>(std::move(before), &(*factory)->state());
   }
-  factories.push_back(*std::move(factory));
+  before_ours.push_back(*std::move(factory));
   return grpc::experimental::CreateCustomChannelWithInterceptors(
-      target, credentials, arguments, std::move(factories));
+      target, credentials, arguments, std::move(before_ours));
 }
 
 }  // namespace retry_guard

@@ -26,8 +26,9 @@ CallCore::Next OwnAttempt::End(Batch batch, bool seen_late) {
   if (next.retry) {
     core_.RestoreMetadata();
     if (ops_.touched_reply()) reply_.Clear();
+  } else if (undecodable) {
+    ops_.Overwrite(nullptr);
   }
-  if (!next.retry && undecodable) ops_.Overwrite(nullptr);
   return next;
 }
 

@@ -6,6 +6,8 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/interceptor.h>
 
+#include "retry_guard/call/sent_message.h"
+
 namespace retry_guard::internal {
 
 // A message, the half-close, or both at once.
@@ -20,22 +22,19 @@ struct StreamWrite {
 // What `batch`, which comes to send, wants to send; empty if nothing (but
 // headers). The batch keeps its own: it may be asked again.
 inline StreamWrite WriteOf(grpc::experimental::InterceptorBatchMethods* batch) {
-  using grpc::experimental::InterceptionHookPoints;
   StreamWrite write;
-  write.has_message = batch->QueryInterceptionHookPoint(
-      InterceptionHookPoints::PRE_SEND_MESSAGE);
+  write.has_message = SendsMessage(batch);
   // Serialised here, if it was not before, and in any case shared, not copied.
   if (write.has_message) write.message = *batch->GetSerializedSendMessage();
-  write.closes =
-      batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_CLOSE);
+  write.closes = batch->QueryInterceptionHookPoint(
+      grpc::experimental::InterceptionHookPoints::PRE_SEND_CLOSE);
   return write;
 }
 
 // Tells the application that what `batch`, which comes to send, wants to write
 // arrives nowhere. (gRPC has no way to say that of a half-close alone.)
 inline void FailWrite(grpc::experimental::InterceptorBatchMethods* batch) {
-  if (batch->QueryInterceptionHookPoint(
-          grpc::experimental::InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+  if (SendsMessage(batch)) {
     batch->FailHijackedSendMessage();
   }
 }
