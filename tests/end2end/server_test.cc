@@ -3,6 +3,7 @@
 
 #include "retry_guard/server.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -51,6 +52,16 @@ class EveryServerTest : public EndToEnd,
     return [this](grpc::ServerContextBase*,
                   std::unique_ptr<grpc::ClientContext> outbound) {
       return CallBottom(outbound.get());
+    };
+  }
+
+  // One that calls the bottom so, and answers what it likes.
+  MiddleHandler CallThen(
+      std::function<grpc::Status(grpc::ServerContextBase*)> answer) {
+    return [call = FromServer(), answer = std::move(answer)](
+               grpc::ServerContextBase* inbound, auto from_server) {
+      call(inbound, std::move(from_server));
+      return answer(inbound);
     };
   }
 
@@ -388,14 +399,11 @@ TEST_P(EveryServerTest, SoItDoesWhenTheDeadlineIsTooClose) {
 TEST_P(EveryServerTest, ItSaysNothingOfAFailureThatItsHandlerDoesNotReturn) {
   server_.SetScript({Unavailable()});
   MakeChannel(Policy(2).Guard(R"("layer": "HERE")"));
-  const MiddleHandler call = FromServer();
-  MiddleServer middle(
-      GetParam(),
-      [&](grpc::ServerContextBase* inbound, auto from_server) {
-        call(inbound, std::move(from_server));
-        return grpc::Status(grpc::StatusCode::ABORTED, "of its own");
-      },
-      Inbound::kTrusted);
+  MiddleServer middle(GetParam(), CallThen([](grpc::ServerContextBase*) {
+                        return grpc::Status(grpc::StatusCode::ABORTED,
+                                            "of its own");
+                      }),
+                      Inbound::kTrusted);
   EXPECT_EQ(PushbackOf(middle), "");
   EXPECT_EQ(server_.calls(), 2);
 }
@@ -403,13 +411,10 @@ TEST_P(EveryServerTest, ItSaysNothingOfAFailureThatItsHandlerDoesNotReturn) {
 TEST_P(EveryServerTest, AHandlersOwnPushbackStays) {
   server_.SetScript({Unavailable()});
   MakeChannel(Policy(2).Guard(R"("layer": "HERE")"));
-  const MiddleHandler call = FromServer();
   MiddleServer middle(
-      GetParam(),
-      [&](grpc::ServerContextBase* inbound, auto from_server) {
-        call(inbound, std::move(from_server));
+      GetParam(), CallThen([](grpc::ServerContextBase* inbound) {
         return RetryLater(inbound, absl::Milliseconds(7), "mine");
-      },
+      }),
       Inbound::kTrusted);
   EXPECT_EQ(PushbackOf(middle), "7");
 }
