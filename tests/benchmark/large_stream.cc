@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 #include <malloc.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +16,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "retry_guard/testing/echo.grpc.pb.h"
+#include "tests/benchmark/median.h"
+#include "tests/benchmark/proc_status.h"
 #include "tests/benchmark/variants.h"
 
 namespace retry_guard::benchmarks {
@@ -129,50 +130,30 @@ void DownloadByReactor(Stub& stub) {
   Reader(stub).Wait();
 }
 
-// In KiB, of this process; 0 where the system does not say.
-int64_t FromProcStatus(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  while (status >> word) {
-    if (word != key) continue;
-    int64_t kib = 0;
-    status >> kib;
-    return kib;
-  }
-  return 0;
-}
-
 void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-struct Result {
-  double mib_per_second = 0;
-  double peak_mib = 0;
+// Of all rounds of one variant.
+struct Results {
+  std::vector<double> mib_per_second;
+  std::vector<double> peak_mib;
 };
 
-Result Measure(Variant variant, const std::string& address,
-               void (*stream)(Stub&)) {
+void Measure(Variant variant, const std::string& address, void (*stream)(Stub&),
+             Results* results) {
   const auto channel = MakeChannel(variant, address);
   const auto stub = EchoService::NewStub(channel);
   channel->WaitForConnected(std::chrono::system_clock::now() +
                             std::chrono::seconds(20));
   malloc_trim(0);
   ForgetPeak();
-  const int64_t before = FromProcStatus("VmRSS:");
+  const int64_t before = ProcStatus("VmRSS:");
   const auto start = std::chrono::steady_clock::now();
   stream(*stub);
   const std::chrono::duration<double> taken =
       std::chrono::steady_clock::now() - start;
-  return {kMessages / taken.count(),
-          static_cast<double>(FromProcStatus("VmHWM:") - before) / 1024};
-}
-
-double Median(std::vector<Result>& results, double Result::*field) {
-  const auto middle =
-      results.begin() + static_cast<std::ptrdiff_t>(results.size() / 2);
-  std::nth_element(
-      results.begin(), middle, results.end(),
-      [&](const Result& a, const Result& b) { return a.*field < b.*field; });
-  return (*middle).*field;
+  results->mib_per_second.push_back(kMessages / taken.count());
+  results->peak_mib.push_back(
+      static_cast<double>(ProcStatus("VmHWM:") - before) / 1024);  // from KiB
 }
 
 }  // namespace
@@ -191,17 +172,16 @@ void PrintLargeStreamTable(const std::string& address, int rounds,
       Variant::kBare, Variant::kNative, Variant::kGuard};
   out << "\n1 GiB in messages of 1 MiB            MiB/s   peak MiB\n";
   for (const Kind& kind : kKinds) {
-    std::array<std::vector<Result>, kCompared.size()> results;
+    std::array<Results, kCompared.size()> results;
     for (int round = 0; round < rounds; ++round) {
       for (size_t i = 0; i < kCompared.size(); ++i) {
-        results[i].push_back(Measure(kCompared[i], address, kind.stream));
+        Measure(kCompared[i], address, kind.stream, &results[i]);
       }
     }
     for (size_t i = 0; i < kCompared.size(); ++i) {
-      out << absl::StreamFormat("%-20s %-12s %9.0f  %9.1f\n", kind.name,
-                                Name(kCompared[i]),
-                                Median(results[i], &Result::mib_per_second),
-                                Median(results[i], &Result::peak_mib))
+      out << absl::StreamFormat(
+                 "%-20s %-12s %9.0f  %9.1f\n", kind.name, Name(kCompared[i]),
+                 Median(results[i].mib_per_second), Median(results[i].peak_mib))
           << std::flush;
     }
   }

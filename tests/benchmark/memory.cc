@@ -4,7 +4,6 @@
 #include <malloc.h>
 
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <ostream>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "absl/time/time.h"
 #include "retry_guard/guard.h"
 #include "retry_guard/testing/echo.grpc.pb.h"
+#include "tests/benchmark/proc_status.h"
 #include "tests/benchmark/variants.h"
 
 namespace retry_guard::benchmarks {
@@ -46,17 +46,7 @@ int64_t InUseAtRest() {
   return before;
 }
 
-int Threads() {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  while (status >> word) {
-    if (word != "Threads:") continue;
-    int count = 0;
-    status >> count;
-    return count;
-  }
-  return 0;
-}
+int64_t Threads() { return ProcStatus("Threads:"); }
 
 // Holds calls of one method open, all at once, on a queue that is polled.
 class OpenCalls {
@@ -112,7 +102,7 @@ void PrintCalls(Variant variant, bool in_backoff, const std::string& address,
   OpenCalls calls(channel, in_backoff);
   calls.Start(100);  // connects, and fills the pools
   const int64_t before = InUseAtRest();
-  const int threads = Threads();
+  const int64_t threads = Threads();
   calls.Start(kCalls);
   const int64_t taken = InUseAtRest() - before;
   out << absl::StreamFormat(

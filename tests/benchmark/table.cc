@@ -1,11 +1,11 @@
 #include "tests/benchmark/table.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <ostream>
 
 #include "absl/strings/str_format.h"
+#include "tests/benchmark/median.h"
 
 namespace retry_guard::benchmarks {
 namespace {
@@ -58,11 +58,7 @@ double Collector::Median(const std::string& name,
   if (found == run->second.end()) {
     return std::numeric_limits<double>::quiet_NaN();
   }
-  std::vector<double> sorted = found->second;
-  std::sort(sorted.begin(), sorted.end());
-  const size_t middle = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[middle]
-                                : (sorted[middle - 1] + sorted[middle]) / 2;
+  return benchmarks::Median(found->second);
 }
 
 void PrintCallTable(const Collector& collected,

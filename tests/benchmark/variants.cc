@@ -6,9 +6,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "retry_guard/channel.h"
 
 namespace retry_guard::benchmarks {
@@ -31,8 +33,10 @@ class OnlyProceedsFactory final : public ClientInterceptorFactoryInterface {
   }
 };
 
-// Ours reads the same, and has budget and breaker on by default.
-constexpr char kServiceConfig[] = R"({
+// Ours reads the same, and has budget and breaker on by default. `more` goes
+// into the methodConfig.
+std::string ServiceConfig(const std::string& more = "") {
+  return absl::StrCat(R"({
   "methodConfig": [{
     "name": [{"service": "retry_guard.testing.EchoService"}],
     "retryPolicy": {
@@ -41,25 +45,15 @@ constexpr char kServiceConfig[] = R"({
       "maxBackoff": "1s",
       "backoffMultiplier": 2,
       "retryableStatusCodes": ["UNAVAILABLE"]
-    }
+    })",
+                      more, R"(
   }],
   "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1}
-})";
+})");
+}
 
-constexpr char kWithTimeout[] = R"({
-  "methodConfig": [{
-    "name": [{"service": "retry_guard.testing.EchoService"}],
-    "retryPolicy": {
-      "maxAttempts": 3,
-      "initialBackoff": "0.1s",
-      "maxBackoff": "1s",
-      "backoffMultiplier": 2,
-      "retryableStatusCodes": ["UNAVAILABLE"]
-    },
-    "retryGuard": {"perAttemptTimeout": "10s"}
-  }],
-  "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1}
-})";
+constexpr char kWithTimeout[] =
+    R"(, "retryGuard": {"perAttemptTimeout": "10s"})";
 
 constexpr char kHoldsCalls[] = R"({
   "methodConfig": [{
@@ -79,8 +73,8 @@ constexpr char kHoldsCalls[] = R"({
   }
 })";
 
-const char* ConfigFor(Purpose purpose) {
-  return purpose == Purpose::kIsFast ? kServiceConfig : kHoldsCalls;
+std::string ConfigFor(Purpose purpose) {
+  return purpose == Purpose::kIsFast ? ServiceConfig() : kHoldsCalls;
 }
 
 grpc::ChannelArguments OwnConnection() {
@@ -90,7 +84,7 @@ grpc::ChannelArguments OwnConnection() {
 }
 
 std::shared_ptr<grpc::Channel> MakeGuarded(const std::string& address,
-                                           const char* config) {
+                                           const std::string& config) {
   InterceptorOptions options;
   options.service_config_json = config;
   auto channel = CreateChannel(address, grpc::InsecureChannelCredentials(),
@@ -131,7 +125,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(Variant variant,
     case Variant::kGuard:
       return MakeGuarded(address, ConfigFor(purpose));
     case Variant::kGuardTimeout:
-      return MakeGuarded(address, kWithTimeout);
+      return MakeGuarded(address, ServiceConfig(kWithTimeout));
     case Variant::kNative:
       arguments.SetServiceConfigJSON(ConfigFor(purpose));
       return grpc::CreateCustomChannel(address, credentials, arguments);
