@@ -42,6 +42,7 @@ class RETRY_GUARD_EXPORT ConcurrencyLimiter {
   };
 
   // The right to work on one call; given back when destroyed, on any thread.
+  // Belongs to its call: not for two threads at a time.
   class Permit {
    public:
     Permit() = default;
