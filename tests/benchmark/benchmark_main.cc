@@ -105,7 +105,8 @@ int Main(const Options& options) {
   // First, while nothing else has filled the heap.
   if (options.memory) PrintMemoryTable(server.address(), std::cout);
   if (options.large_streams) {
-    PrintLargeStreamTable(server.address(), 2 * options.rounds, std::cout);
+    PrintLargeStreamTable(server.address(), options.only, 2 * options.rounds,
+                          std::cout);
   }
   RegisterCallBenchmarks(server.address(), options.rounds, options.seconds);
   RegisterPolicyBenchmarks(server.address(), options.rounds, options.seconds);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "retry_guard/testing/echo.grpc.pb.h"
+#include "tests/benchmark/cpu_time.h"
 #include "tests/benchmark/median.h"
 #include "tests/benchmark/proc_status.h"
 #include "tests/benchmark/variants.h"
@@ -135,6 +137,7 @@ void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 // Of all rounds of one variant.
 struct Results {
   std::vector<double> mib_per_second;
+  std::vector<double> cpu_ms;
   std::vector<double> peak_mib;
 };
 
@@ -148,7 +151,9 @@ void Measure(Variant variant, const std::string& address, void (*stream)(Stub&),
   ForgetPeak();
   const int64_t before = ProcStatus("VmRSS:");
   const auto start = std::chrono::steady_clock::now();
+  const double cpu_before = CpuMicros();
   stream(*stub);
+  results->cpu_ms.push_back((CpuMicros() - cpu_before) / 1000);
   const std::chrono::duration<double> taken =
       std::chrono::steady_clock::now() - start;
   results->mib_per_second.push_back(kMessages / taken.count());
@@ -158,8 +163,8 @@ void Measure(Variant variant, const std::string& address, void (*stream)(Stub&),
 
 }  // namespace
 
-void PrintLargeStreamTable(const std::string& address, int rounds,
-                           std::ostream& out) {
+void PrintLargeStreamTable(const std::string& address, const std::string& only,
+                           int rounds, std::ostream& out) {
   struct Kind {
     const char* name;
     void (*stream)(Stub&);
@@ -170,18 +175,23 @@ void PrintLargeStreamTable(const std::string& address, int rounds,
                              {"download, reactor", DownloadByReactor}};
   constexpr std::array<Variant, 3> kCompared = {
       Variant::kBare, Variant::kNative, Variant::kGuard};
-  out << "\n1 GiB in messages of 1 MiB            MiB/s   peak MiB\n";
+  out << "\n1 GiB in messages of 1 MiB            MiB/s     CPU ms   peak "
+         "MiB\n";
   for (const Kind& kind : kKinds) {
+    if (!std::regex_search(kind.name, std::regex(only))) continue;
     std::array<Results, kCompared.size()> results;
     for (int round = 0; round < rounds; ++round) {
-      for (size_t i = 0; i < kCompared.size(); ++i) {
+      // Whoever comes first finds the processors idle: each does, in turn.
+      for (size_t turn = 0; turn < kCompared.size(); ++turn) {
+        const size_t i = (turn + round) % kCompared.size();
         Measure(kCompared[i], address, kind.stream, &results[i]);
       }
     }
     for (size_t i = 0; i < kCompared.size(); ++i) {
       out << absl::StreamFormat(
-                 "%-20s %-12s %9.0f  %9.1f\n", kind.name, Name(kCompared[i]),
-                 Median(results[i].mib_per_second), Median(results[i].peak_mib))
+                 "%-20s %-12s %9.0f  %9.0f  %9.1f\n", kind.name,
+                 Name(kCompared[i]), Median(results[i].mib_per_second),
+                 Median(results[i].cpu_ms), Median(results[i].peak_mib))
           << std::flush;
     }
   }

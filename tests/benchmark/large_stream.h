@@ -9,10 +9,11 @@
 
 namespace retry_guard::benchmarks {
 
-// Streams a GiB in messages of a MiB, each way, on channels of both kinds in
-// turn, `rounds` times, and prints medians.
-void PrintLargeStreamTable(const std::string& address, int rounds,
-                           std::ostream& out);
+// Streams a GiB in messages of a MiB, each way whose name `only`, a regular
+// expression, finds, on channels of all kinds in turn, `rounds` times, and
+// prints medians.
+void PrintLargeStreamTable(const std::string& address, const std::string& only,
+                           int rounds, std::ostream& out);
 
 }  // namespace retry_guard::benchmarks
 
