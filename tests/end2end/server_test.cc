@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -358,6 +359,23 @@ TEST_P(EveryServerTest, TheInterceptorLeaksNothingOfCallsThatDieOddly) {
   ASSERT_TRUE(server_.AwaitCalls(before + 1));
   middle = nullptr;
   EXPECT_FALSE(third.Await().ok());
+  EXPECT_EQ(internal::InboundCalls::OfThisProcess().size(), 0);
+}
+
+// Only a blocking server catches what its handlers throw.
+using BlockingServerTest = EndToEnd;
+
+TEST_F(BlockingServerTest, TheInterceptorLeaksNothingOfAHandlerThatThrows) {
+  {
+    const MiddleServer middle(
+        ServerKind::kSync,
+        [](auto*, auto) -> grpc::Status { throw std::runtime_error("oh no"); },
+        Inbound::kTrusted);
+    grpc::ClientContext context;
+    EXPECT_EQ(Call(Style::kSync, middle.BareChannelTo(), &context)
+                  .status.error_code(),
+              grpc::StatusCode::UNKNOWN);
+  }
   EXPECT_EQ(internal::InboundCalls::OfThisProcess().size(), 0);
 }
 
