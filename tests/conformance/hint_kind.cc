@@ -71,10 +71,10 @@ void ReplayPushback(const Fields& scenario, Report& report) {
     report.NotApplicable("expect.retry is missing");
     return;
   }
-  absl::string_view digits = values.empty() ? "" : values[0];
-  absl::ConsumePrefix(&digits, "+");
-  if (*retry && hint.stop && values.size() == 1 &&
-      AllDigits(std::string(digits))) {
+  const bool generous =
+      values.size() == 1 &&
+      AllDigits(std::string(absl::StripPrefix(values.front(), "+")));
+  if (*retry && hint.stop && generous) {
     // "007", "+7": the peer's parser is generous.
     report.Diverges(Rule::kCanonicalPushback);
     report.Check(hint.stop, "");
