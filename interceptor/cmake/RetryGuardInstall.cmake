@@ -59,9 +59,9 @@ endfunction()
 
 retry_guard_install_pc(policy "The rules of safe retries, without gRPC"
   "absl_any_invocable absl_status absl_statusor absl_time"
-  "absl_flat_hash_map absl_random_random absl_span absl_strings absl_synchronization protobuf")
+  "absl_flat_hash_map absl_random_random absl_span absl_strings protobuf")
 retry_guard_install_pc(interceptor "${PROJECT_DESCRIPTION}"
   "retry_guard_policy grpc++"
   "absl_hash absl_strings absl_synchronization protobuf")
 retry_guard_install_pc(testing "Fakes and matchers for tests of retries"
-  "retry_guard_policy absl_synchronization" "")
+  "retry_guard_policy" "")

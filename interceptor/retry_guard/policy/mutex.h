@@ -6,10 +6,14 @@
 #ifndef RETRY_GUARD_POLICY_MUTEX_H_
 #define RETRY_GUARD_POLICY_MUTEX_H_
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
 
 namespace retry_guard {
 
@@ -46,6 +50,22 @@ class CondVar {
     changed_.wait(held);
     held.release();  // still locked, and the caller's to unlock
   }
+  // Until `condition` holds, which is asked with the mutex held; false if it
+  // does not even after `timeout`.
+  template <typename Condition>
+  bool WaitFor(Mutex& mutex, absl::Duration timeout, Condition condition)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    // Longer ones would overflow.
+    constexpr absl::Duration kForever = absl::Hours(24 * 365);
+    const auto end = std::chrono::steady_clock::now() +
+                     absl::ToChronoNanoseconds(
+                         std::clamp(timeout, absl::ZeroDuration(), kForever));
+    std::unique_lock<std::mutex> held(mutex.mutex_, std::adopt_lock);
+    const bool holds = changed_.wait_until(held, end, std::move(condition));
+    held.release();
+    return holds;
+  }
+
   void NotifyAll() { changed_.notify_all(); }
 
  private:

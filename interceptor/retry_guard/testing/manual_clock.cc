@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::testing {
 
@@ -43,10 +44,11 @@ class ManualClock::State : public std::enable_shared_from_this<State> {
   // Whoever still waits is let go: its call is ended, not leaked.
   void Stop() {
     {
-      absl::MutexLock lock(&mu_);
+      MutexLock lock(mu_);
       for (auto& timer : waiting_) due_.emplace_back(std::move(timer), false);
       waiting_.clear();
       stopping_ = true;
+      changed_.NotifyAll();
     }
     if (runner_.get_id() == std::this_thread::get_id()) {
       // What a callback owned was the last to know the clock.
@@ -57,7 +59,7 @@ class ManualClock::State : public std::enable_shared_from_this<State> {
   }
 
   absl::Time now() const {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     return now_;
   }
 
@@ -65,7 +67,8 @@ class ManualClock::State : public std::enable_shared_from_this<State> {
       absl::Time when, absl::AnyInvocable<void(bool fired)> callback) {
     auto timer = std::make_shared<ManualTimer>(shared_from_this(), when,
                                                std::move(callback));
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
+    changed_.NotifyAll();
     if (stopping_) {
       // Nobody moves the time any more.
       std::thread([timer] { timer->Run(false); }).detach();
@@ -78,17 +81,18 @@ class ManualClock::State : public std::enable_shared_from_this<State> {
   }
 
   void Cancel(ManualTimer* timer) {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     const auto found =
         std::find_if(waiting_.begin(), waiting_.end(),
                      [timer](const auto& t) { return t.get() == timer; });
     if (found == waiting_.end()) return;
     due_.emplace_back(std::move(*found), false);
     waiting_.erase(found);
+    changed_.NotifyAll();
   }
 
   void Advance(absl::Duration by) {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     now_ += by;
     std::stable_sort(
         waiting_.begin(), waiting_.end(),
@@ -99,61 +103,61 @@ class ManualClock::State : public std::enable_shared_from_this<State> {
       ++end;
     }
     waiting_.erase(waiting_.begin(), end);
-    const auto idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-      return due_.empty() && !running_;
-    };
-    mu_.Await(absl::Condition(&idle));
+    changed_.NotifyAll();
+    while (!due_.empty() || running_) changed_.Wait(mu_);
   }
 
   int pending() const {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     return static_cast<int>(waiting_.size());
   }
 
   bool AwaitTimers(int count, absl::Duration timeout) const {
-    absl::MutexLock lock(&mu_);
-    const auto enough = [this, count]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-      return static_cast<int>(waiting_.size()) >= count;
-    };
-    return mu_.AwaitWithTimeout(absl::Condition(&enough), timeout);
+    MutexLock lock(mu_);
+    return changed_.WaitFor(mu_, timeout,
+                            [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+                              return static_cast<int>(waiting_.size()) >= count;
+                            });
   }
 
   absl::Time next_timer() const {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     absl::Time next = absl::InfiniteFuture();
     for (const auto& timer : waiting_) next = std::min(next, timer->when());
     return next;
   }
 
  private:
+  using Due = std::pair<std::shared_ptr<ManualTimer>, bool /*fired*/>;
+
   void RunCallbacks() {
-    const auto wanted = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-      return !due_.empty() || stopping_;
-    };
-    for (;;) {
-      mu_.LockWhen(absl::Condition(&wanted));
-      if (due_.empty()) {
-        mu_.Unlock();
-        return;
-      }
-      auto [timer, fired] = std::move(due_.front());
-      due_.pop_front();
-      running_ = true;
-      mu_.Unlock();
-      timer->Run(fired);
-      timer.reset();
-      absl::MutexLock lock(&mu_);
+    while (std::optional<Due> due = AwaitDue()) {
+      due->first->Run(due->second);
+      due.reset();
+      MutexLock lock(mu_);
       running_ = false;
+      changed_.NotifyAll();
     }
   }
 
-  mutable absl::Mutex mu_;
+  // Nothing once the clock has stopped.
+  std::optional<Due> AwaitDue() {
+    MutexLock lock(mu_);
+    while (due_.empty() && !stopping_) changed_.Wait(mu_);
+    if (due_.empty()) return std::nullopt;
+    Due due = std::move(due_.front());
+    due_.pop_front();
+    running_ = true;
+    return due;
+  }
+
+  mutable Mutex mu_;
+  mutable CondVar changed_;
   absl::Time now_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool running_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::shared_ptr<ManualTimer>> waiting_ ABSL_GUARDED_BY(mu_);
-  std::deque<std::pair<std::shared_ptr<ManualTimer>, bool>> due_
-      ABSL_GUARDED_BY(mu_);
+  std::deque<Due> due_ ABSL_GUARDED_BY(mu_);
   std::thread runner_;
 };
 

@@ -19,27 +19,27 @@ std::ostream& operator<<(std::ostream& os, const RecordedDecision& decision) {
 }
 
 std::vector<RecordedDecision> RecordingObserver::decisions() const {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   return decisions_;
 }
 
 std::vector<RecordedAttempt> RecordingObserver::attempts() const {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   return attempts_;
 }
 
 std::vector<RecordedBreakerChange> RecordingObserver::breaker_changes() const {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   return breaker_changes_;
 }
 
 std::vector<RecordedPolicyChange> RecordingObserver::policy_changes() const {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   return policy_changes_;
 }
 
 void RecordingObserver::Clear() {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   decisions_.clear();
   attempts_.clear();
   breaker_changes_.clear();
@@ -48,24 +48,25 @@ void RecordingObserver::Clear() {
 
 bool RecordingObserver::AwaitDecisions(int count,
                                        absl::Duration timeout) const {
-  absl::MutexLock lock(&mu_);
-  const auto enough = [this, count]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return static_cast<int>(decisions_.size()) >= count;
-  };
-  return mu_.AwaitWithTimeout(absl::Condition(&enough), timeout);
+  MutexLock lock(mu_);
+  return decided_.WaitFor(mu_, timeout,
+                          [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+                            return static_cast<int>(decisions_.size()) >= count;
+                          });
 }
 
 void RecordingObserver::OnDecision(const Decision& decision) {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   decisions_.push_back(RecordedDecision{
       std::string(decision.method), decision.attempt, decision.verdict,
       decision.reason, decision.code, std::string(decision.message),
       std::string(decision.peer), decision.delay, decision.remaining,
       decision.elapsed, decision.resend});
+  decided_.NotifyAll();
 }
 
 void RecordingObserver::OnAttempt(const AttemptReport& report) {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   attempts_.push_back(
       RecordedAttempt{std::string(report.method), report.attempt, report.code,
                       std::string(report.message), std::string(report.peer),
@@ -73,13 +74,13 @@ void RecordingObserver::OnAttempt(const AttemptReport& report) {
 }
 
 void RecordingObserver::OnBreakerStateChange(const BreakerStateChange& change) {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   breaker_changes_.push_back(RecordedBreakerChange{std::string(change.method),
                                                    change.from, change.to});
 }
 
 void RecordingObserver::OnPolicyChange(const PolicyChange& change) {
-  absl::MutexLock lock(&mu_);
+  MutexLock lock(mu_);
   policy_changes_.push_back(
       RecordedPolicyChange{change.kind, std::string(change.detail)});
 }

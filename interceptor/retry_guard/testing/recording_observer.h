@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "retry_guard/observer.h"
 #include "retry_guard/policy/export.h"
+#include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::testing {
 
@@ -89,7 +89,8 @@ class RETRY_GUARD_EXPORT RecordingObserver : public Observer {
   void OnPolicyChange(const PolicyChange& change) override;
 
  private:
-  mutable absl::Mutex mu_;
+  mutable Mutex mu_;
+  mutable CondVar decided_;
   std::vector<RecordedDecision> decisions_ ABSL_GUARDED_BY(mu_);
   std::vector<RecordedAttempt> attempts_ ABSL_GUARDED_BY(mu_);
   std::vector<RecordedBreakerChange> breaker_changes_ ABSL_GUARDED_BY(mu_);

@@ -12,7 +12,8 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "retry_guard/policy/mutex.h"
 #include "tests/unit/call/blank_batch.h"
 
 namespace retry_guard::internal {
@@ -42,15 +43,14 @@ class FakeBatch final : public BlankBatch {
   void OnProceed(std::function<void()> run) { on_proceed_ = std::move(run); }
 
   int proceeded() const {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     return proceeded_;
   }
   bool AwaitProceeded() const {
-    absl::MutexLock lock(&mu_);
-    const auto done = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-      return proceeded_ > 0;
-    };
-    return mu_.AwaitWithTimeout(absl::Condition(&done), absl::Seconds(20));
+    MutexLock lock(mu_);
+    return went_on_.WaitFor(
+        mu_, absl::Seconds(20),
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return proceeded_ > 0; });
   }
   bool hijacked() const { return hijacked_; }
   bool send_failed() const { return send_failed_; }
@@ -60,8 +60,9 @@ class FakeBatch final : public BlankBatch {
   }
   void Proceed() override {
     if (on_proceed_) on_proceed_();
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     ++proceeded_;
+    went_on_.NotifyAll();
   }
   void Hijack() override {
     hijacked_ = true;
@@ -77,7 +78,8 @@ class FakeBatch final : public BlankBatch {
   std::function<void()> on_proceed_;
   bool hijacked_ = false;
   bool send_failed_ = false;
-  mutable absl::Mutex mu_;
+  mutable Mutex mu_;
+  mutable CondVar went_on_;
   int proceeded_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::testing {
 namespace {
@@ -23,26 +23,28 @@ class Log {
  public:
   auto Note(std::string name) {
     return [this, name = std::move(name)](bool fired) {
-      absl::MutexLock lock(&mu_);
+      MutexLock lock(mu_);
       lines_.push_back(name + (fired ? " fired" : " cancelled"));
+      added_.NotifyAll();
     };
   }
   std::vector<std::string> lines() const {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     return lines_;
   }
   // Until there are so many.
   std::vector<std::string> Await(size_t count) const {
-    absl::MutexLock lock(&mu_);
-    const auto enough = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-      return lines_.size() >= count;
-    };
-    mu_.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(20));
+    MutexLock lock(mu_);
+    added_.WaitFor(mu_, absl::Seconds(20),
+                   [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+                     return lines_.size() >= count;
+                   });
     return lines_;
   }
 
  private:
-  mutable absl::Mutex mu_;
+  mutable Mutex mu_;
+  mutable CondVar added_;
   std::vector<std::string> lines_ ABSL_GUARDED_BY(mu_);
 };
 
