@@ -17,11 +17,11 @@ int64_t SendBuffer::Add(StreamWrite write) {
   return first_ + static_cast<int64_t>(writes_.size()) - 1;
 }
 
-std::optional<StreamWrite> SendBuffer::Next() {
+const StreamWrite* SendBuffer::Next() {
   const int64_t offset = next_ - first_;
-  if (offset >= static_cast<int64_t>(writes_.size())) return std::nullopt;
+  if (offset >= static_cast<int64_t>(writes_.size())) return nullptr;
   ++next_;
-  return writes_[offset];
+  return &writes_[offset];
 }
 
 void SendBuffer::MarkWritten() {

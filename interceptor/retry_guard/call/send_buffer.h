@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <optional>
 
 #include "retry_guard/call/stream_write.h"
 
@@ -19,8 +18,9 @@ class SendBuffer {
   // Its number.
   int64_t Add(StreamWrite write);
 
-  // The next one for this attempt to send, if there is one.
-  std::optional<StreamWrite> Next();
+  // The next one for this attempt to send; null if there is none. Stays until
+  // it was written, or a new attempt begins.
+  const StreamWrite* Next();
 
   // The one that Next gave last has been written.
   void MarkWritten();

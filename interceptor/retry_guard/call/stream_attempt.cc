@@ -43,7 +43,7 @@ void StreamAttempt::Start(const AttemptTarget& target,
     auto* const attempt = static_cast<StreamAttempt*>(self);
     // gRPC makes its map of them when they are first asked for. Who is told of
     // them next and who sees the status may be two threads.
-    if (ok) attempt->context_.GetServerInitialMetadata();
+    attempt->context_.GetServerInitialMetadata();
     attempt->listener_->OnHeaders(!ok || attempt->IsTrailersOnly());
   });
   headers_.RecvInitialMetadata(&context_);
@@ -93,8 +93,6 @@ void StreamAttempt::TimeOut() {
   grpc_call_cancel_with_status(context_.c_call(), GRPC_STATUS_DEADLINE_EXCEEDED,
                                "Deadline Exceeded", nullptr);
 }
-
-void StreamAttempt::ReleaseChannel() { GrpcAccess::ReleaseChannel(&context_); }
 
 bool BlockingStreamAttempt::Start(const AttemptTarget& target,
                                   const StreamWrite* first) {

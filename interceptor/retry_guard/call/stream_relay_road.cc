@@ -1,16 +1,14 @@
 #include "retry_guard/call/stream_relay_road.h"
 
-#include <algorithm>
-#include <deque>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "retry_guard/call/delivery.h"
 #include "retry_guard/call/hijack_gate.h"
 #include "retry_guard/call/parent_watch.h"
 #include "retry_guard/call/stream_attempt.h"
+#include "retry_guard/call/stream_progress.h"
 #include "retry_guard/call/stream_replies.h"
 #include "retry_guard/policy/mutex.h"
 
@@ -21,13 +19,11 @@ using grpc::experimental::InterceptorBatchMethods;
 
 // For a stream of any kind and style, as gRFC A6 has it: what the application
 // writes is kept until the call commits, and every attempt sends it from the
-// beginning. A write of the application's is done when an attempt has written
-// it, and a message is read only when the application asks for one: so the flow
-// control of the attempt is that of the application.
+// beginning.
 //
 // Everything that happens (a batch of the application's, an operation of the
-// attempt's that is done, a timer) changes what is known, under the lock, and
-// then Advance does, without it, whatever that allows, one action at a time.
+// attempt's that is done, a timer) is told to the progress, under the lock;
+// then Advance does, without it, whatever that allows, one step at a time.
 class StreamRelayRoad final
     : public Road,
       public StreamListener,
@@ -44,9 +40,8 @@ class StreamRelayRoad final
         replies_(*core_),
         below_(std::move(handover.below)),
         target_(handover.target),
-        sends_(std::move(handover.sends)) {
+        progress_(std::move(handover.sends)) {
     gate_.Open();
-    sends_.Restart();
   }
 
   void Continue(absl::Time retry_at) {
@@ -63,7 +58,7 @@ class StreamRelayRoad final
     {
       MutexLock lock(mu_);
       ++users_;
-      if (!write.empty()) AddWrite(std::move(write));
+      if (!write.empty()) progress_.StartWith(std::move(write));
     }
     gate_.Hijack(batch);
     StartAttempt();
@@ -75,10 +70,10 @@ class StreamRelayRoad final
     const auto self = shared_from_this();  // Proceed may end the caller
     if (StreamWrite write = WriteOf(batch); !write.empty()) {
       MutexLock lock(mu_);
-      sending_.push_back({batch, AddWrite(std::move(write))});
+      progress_.Write(batch, std::move(write));
     } else if (const BatchWants wants(batch); wants.anything()) {
       MutexLock lock(mu_);
-      receiving_.push_back({batch, wants});
+      progress_.Receive(batch, wants);
     } else {
       gate_.Pass(batch);
       return;
@@ -93,9 +88,9 @@ class StreamRelayRoad final
     std::shared_ptr<StreamAttempt> attempt;
     {
       MutexLock lock(mu_);
-      dropped_ = true;
+      progress_.Drop();
       while (users_ > 0) unused_.Wait(mu_);
-      if (answer_.has_value()) return;
+      if (progress_.answered()) return;
       attempt = attempt_;
     }
     core_->Abandon();
@@ -111,7 +106,7 @@ class StreamRelayRoad final
     if (!trailers_only) ServerAnswers();
     {
       MutexLock lock(mu_);
-      headers_ = trailers_only ? Headers::kNone : Headers::kThere;
+      progress_.HeadersCame(trailers_only);
     }
     Advance();
   }
@@ -120,12 +115,7 @@ class StreamRelayRoad final
     const auto self = shared_from_this();
     {
       MutexLock lock(mu_);
-      if (!ok) {
-        can_write_ = false;
-      } else if (under_way_ == UnderWay::kWrite) {
-        sends_.MarkWritten();
-      }
-      under_way_ = UnderWay::kNothing;
+      progress_.WriteDone(ok);
     }
     Advance();
   }
@@ -137,9 +127,7 @@ class StreamRelayRoad final
     if (got_message) ServerAnswers();
     {
       MutexLock lock(mu_);
-      reading_ = false;
-      message_ = got_message ? Message::kThere : Message::kNone;
-      undecodable_ = !ok;
+      progress_.ReadDone(ok, got_message);
     }
     Advance();
   }
@@ -148,187 +136,66 @@ class StreamRelayRoad final
     const auto self = shared_from_this();
     {
       MutexLock lock(mu_);
-      has_status_ = true;
+      progress_.StatusCame();
     }
     Advance();
   }
 
  private:
-  // Of the attempt. Operations are started while it runs; what is decided, by
-  // one thread, while it is over.
-  enum class Phase { kNoAttempt, kStarting, kRunning, kOver };
-  enum class Headers { kAwaited, kNone, kThere };
-  enum class Message { kUnknown, kNone, kThere };  // to be delivered next
-  enum class UnderWay { kNothing, kHeaders, kWrite };
-
-  struct Sending {
-    InterceptorBatchMethods* batch;
-    int64_t number;  // of its write
-  };
-  struct Receiving {
-    InterceptorBatchMethods* batch;
-    BatchWants wants;
-  };
-
-  // ---- What there is to do next; decided under the lock, done without.
-
-  struct Action {
-    enum class Kind { kNothing, kWrite, kRead, kSent, kReceived, kOver, kDrop };
-    Kind kind = Kind::kNothing;
-    std::shared_ptr<StreamAttempt> attempt;
-    StreamWrite write;                         // kWrite
-    InterceptorBatchMethods* batch = nullptr;  // kRead, kSent, kReceived
-    bool ok = false;                           // kSent, kReceived: a message
-  };
+  using Step = StreamProgress::Step;
+  using Kind = StreamProgress::Kind;
 
   void Advance() {
     for (;;) {
-      Action action;
+      Step step;
+      std::shared_ptr<StreamAttempt> attempt;
       {
         MutexLock lock(mu_);
-        action = NextAction();
+        step = progress_.Next();
+        if (step.kind == Kind::kNothing) return;
+        // A write that goes on may end the call, and the attempt is not to be
+        // let go of here, on a thread of the application's.
+        if (step.kind != Kind::kSent) attempt = attempt_;
+        if (UsesCall(step.kind)) ++users_;
       }
-      switch (action.kind) {
-        case Action::Kind::kNothing:
-          return;
-        case Action::Kind::kWrite:
-          action.attempt->Write(action.write);
-          EndUse();
-          break;
-        case Action::Kind::kRead:
-          StartRead(*action.attempt, action.batch);
-          EndUse();
-          break;
-        case Action::Kind::kSent:
-          if (!action.ok) FailWrite(action.batch);
-          gate_.Pass(action.batch);
-          break;
-        case Action::Kind::kReceived:
-          FinishReceive(action.batch, action.attempt.get(), action.ok);
-          break;
-        case Action::Kind::kOver:
-          AttemptOver(std::move(action.attempt));
-          EndUse();
-          break;
-        case Action::Kind::kDrop:
-          action.attempt->Forget();
-          break;
-      }
+      Do(step, std::move(attempt));
+      if (UsesCall(step.kind)) EndUse();
     }
   }
 
-  Action NextAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    Action action;
-    if (TakeSent(action) || TakeReceived(action)) return action;
-    if (phase_ != Phase::kRunning) return action;
-    action.attempt = attempt_;
-    if (AttemptIsOver()) {
-      action.kind = dropped_ ? Action::Kind::kDrop : Action::Kind::kOver;
-      phase_ = Phase::kOver;
-    } else if (!dropped_ && can_write_ && under_way_ == UnderWay::kNothing) {
-      if (std::optional<StreamWrite> write = sends_.Next()) {
-        under_way_ = UnderWay::kWrite;
-        action.kind = Action::Kind::kWrite;
-        action.write = *std::move(write);
-      }
-    }
-    if (action.kind == Action::Kind::kNothing && !dropped_ &&
-        TakeRead(action)) {
-      reading_ = true;
-      action.kind = Action::Kind::kRead;
-    }
-    if (action.kind == Action::Kind::kWrite ||
-        action.kind == Action::Kind::kRead ||
-        action.kind == Action::Kind::kOver) {
-      ++users_;
-    }
-    return action;
+  static bool UsesCall(Kind kind) {
+    return kind == Kind::kWrite || kind == Kind::kRead || kind == Kind::kOver;
   }
 
-  bool AttemptIsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    const bool idle = has_status_ && headers_ != Headers::kAwaited &&
-                      !reading_ && under_way_ == UnderWay::kNothing;
-    // A server's status comes after its messages, but an interceptor after ours
-    // may answer with both at any time: the application reads to the end.
-    return idle && (dropped_ || !committed_ || message_ == Message::kNone ||
-                    WantsStatus());
-  }
-
-  // The one reply of a client stream is wanted with the status, and read first.
-  bool WantsStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    const bool unread = message_ == Message::kUnknown;
-    return std::any_of(receiving_.begin(), receiving_.end(),
-                       [unread](const Receiving& receiving) {
-                         const BatchWants& wants = receiving.wants;
-                         return wants.status && !(wants.message && unread);
-                       });
-  }
-
-  // A batch of the application's whose write is done, or will never be.
-  bool TakeSent(Action& action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (sending_.empty()) return false;
-    const bool written = sending_.front().number < sends_.written();
-    const bool failed = answer_.has_value() || (committed_ && !can_write_);
-    if (!written && !failed) return false;
-    action.kind = Action::Kind::kSent;
-    action.batch = sending_.front().batch;
-    action.ok = written;
-    sending_.pop_front();
-    return true;
-  }
-
-  // A batch of the application's for which everything is there.
-  bool TakeReceived(Action& action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    const bool over = answer_.has_value();
-    // What a committed attempt lacks, the call lacks.
-    const bool headers = headers_ == Headers::kThere ||
-                         (headers_ == Headers::kNone && committed_);
-    const bool no_message = message_ == Message::kNone && committed_;
-    for (auto it = receiving_.begin(); it != receiving_.end(); ++it) {
-      const BatchWants& wants = it->wants;
-      const bool ready =
-          over ||
-          (!wants.status && (!wants.initial_metadata || headers) &&
-           (!wants.message || message_ == Message::kThere || no_message));
-      if (!ready) continue;
-      action.kind = Action::Kind::kReceived;
-      action.batch = it->batch;
-      if (!over) action.attempt = attempt_;
-      if (wants.message && message_ == Message::kThere) {
-        action.ok = true;
-        message_ = Message::kUnknown;
-      }
-      receiving_.erase(it);
-      return true;
+  // `attempt`: the one that runs; null for kSent, or if the call has its
+  // answer.
+  void Do(const Step& step, std::shared_ptr<StreamAttempt> attempt) {
+    switch (step.kind) {
+      case Kind::kNothing:
+        break;
+      case Kind::kWrite:
+        attempt->Write(*step.write);
+        break;
+      case Kind::kRead:
+        StartRead(*attempt, step.batch);
+        break;
+      case Kind::kSent:
+        if (!step.ok) FailWrite(step.batch);
+        gate_.Pass(step.batch);
+        break;
+      case Kind::kReceived:
+        FinishReceive(step.batch, attempt.get(), step.ok);
+        break;
+      case Kind::kOver:
+        AttemptOver(std::move(attempt));
+        break;
+      case Kind::kDropped:
+        attempt->Forget();
+        break;
     }
-    return false;
-  }
-
-  // One that waits for a message that nobody reads yet.
-  bool TakeRead(Action& action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (reading_ || message_ != Message::kUnknown) return false;
-    for (const Receiving& receiving : receiving_) {
-      if (!receiving.wants.message) continue;
-      action.batch = receiving.batch;
-      return true;
-    }
-    return false;
   }
 
   // ---- The application's side.
-
-  int64_t AddWrite(StreamWrite write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    const int64_t number = sends_.Add(std::move(write));
-    CommitIfTooMuch();
-    return number;
-  }
-
-  // Only to an attempt: what is kept between two of them is sent by the next,
-  // and one that is over may be repeated.
-  void CommitIfTooMuch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (phase_ != Phase::kStarting && phase_ != Phase::kRunning) return;
-    if (sends_.bytes() > core_->buffer_limit()) Commit();
-  }
 
   void StartRead(StreamAttempt& attempt, InterceptorBatchMethods* batch) {
     if (const std::optional<Reply> reply = replies_.At(batch)) {
@@ -339,7 +206,6 @@ class StreamRelayRoad final
     OnRead(/*ok=*/true, /*got_message=*/false);
   }
 
-  // `attempt`: the one that runs; null if the call has its answer.
   void FinishReceive(InterceptorBatchMethods* batch,
                      const StreamAttempt* attempt, bool has_message) {
     if (attempt == nullptr) {
@@ -352,24 +218,21 @@ class StreamRelayRoad final
     batch->Proceed();
   }
 
-  // ---- The attempts' side. One thread at a time, between BeginUse and EndUse:
-  // only there may the core, the caller's context and the channel be used.
+  // ---- The attempts' side. The core, the caller's context and the channel may
+  // be used only between BeginUse (which Advance makes for what needs it) and
+  // EndUse. Uses may overlap: what decides is for one thread at a time all the
+  // same, since it comes when the attempt is over, or before it starts.
 
   // False: the application has dropped the stream, and with it all three.
   bool BeginUse() {
     MutexLock lock(mu_);
-    if (dropped_) return false;
+    if (progress_.dropped()) return false;
     ++users_;
     return true;
   }
   void EndUse() {
     MutexLock lock(mu_);
-    if (--users_ == 0 && dropped_) unused_.NotifyAll();
-  }
-
-  void Commit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    committed_ = true;
-    sends_.Commit();
+    if (--users_ == 0 && progress_.dropped()) unused_.NotifyAll();
   }
 
   // Something of the attempt is there that the application may see. Headers and
@@ -379,7 +242,7 @@ class StreamRelayRoad final
     bool first = false;
     {
       MutexLock lock(mu_);
-      Commit();
+      progress_.Commit();
       first = !std::exchange(answers_, true);
     }
     if (first) {
@@ -394,28 +257,19 @@ class StreamRelayRoad final
     const auto attempt = std::make_shared<StreamAttempt>();
     core_->FillContext(&attempt->context());
     interruption_->BeginAttempt(attempt);
-    std::optional<StreamWrite> first;
+    const StreamWrite* first = nullptr;
     {
       MutexLock lock(mu_);
       attempt_ = attempt;
-      phase_ = Phase::kStarting;
-      headers_ = Headers::kAwaited;
-      message_ = Message::kUnknown;
-      undecodable_ = false;
-      has_status_ = false;
-      can_write_ = true;
       timed_out_ = false;
-      CommitIfTooMuch();
-      first = sends_.Next();
-      under_way_ = first.has_value() ? UnderWay::kWrite : UnderWay::kHeaders;
+      first = progress_.AttemptStarts(core_->buffer_limit());
     }
-    attempt->Start(target_, shared_from_this(),
-                   first.has_value() ? &*first : nullptr);
+    attempt->Start(target_, shared_from_this(), first);
     StartAttemptTimer(attempt);
     // The application may have asked for things meanwhile, and the attempt may
     // even have ended: who calls this goes on with Advance.
     MutexLock lock(mu_);
-    phase_ = Phase::kRunning;
+    progress_.AttemptRuns();
   }
 
   void StartAttemptTimer(const std::shared_ptr<StreamAttempt>& attempt) {
@@ -427,7 +281,7 @@ class StreamRelayRoad final
         });
     {
       MutexLock lock(mu_);
-      if (!committed_) {
+      if (!progress_.committed()) {
         attempt_timer_ = std::move(timer);
         return;
       }
@@ -438,7 +292,10 @@ class StreamRelayRoad final
   void TimeOut(const std::shared_ptr<StreamAttempt>& attempt) {
     {
       MutexLock lock(mu_);
-      if (attempt != attempt_ || phase_ == Phase::kOver || committed_) return;
+      if (attempt != attempt_ || progress_.attempt_is_over() ||
+          progress_.committed()) {
+        return;
+      }
       timed_out_ = true;
     }
     attempt->TimeOut();
@@ -459,9 +316,9 @@ class StreamRelayRoad final
     CallCore::Ended ended{status, attempt->context()};
     {
       MutexLock lock(mu_);
-      ended.committed = committed_;
+      ended.committed = progress_.committed();
       ended.timed_out = timed_out_;
-      status = replies_.StatusOf(std::move(status), undecodable_);
+      status = replies_.StatusOf(std::move(status), progress_.undecodable());
     }
     const CallCore::Next next = core_->AfterAttempt(ended);
     attempt->Forget();
@@ -476,8 +333,7 @@ class StreamRelayRoad final
     {
       MutexLock lock(mu_);
       attempt.swap(attempt_);
-      phase_ = Phase::kNoAttempt;
-      sends_.Restart();
+      progress_.Retry();
     }
     attempt.reset();
     Wait(next.at);
@@ -509,6 +365,7 @@ class StreamRelayRoad final
     MutexLock lock(mu_);
     attempt.swap(attempt_);
     answer_ = std::move(answer);
+    progress_.SetAnswered();
   }
 
   const std::shared_ptr<CallCore> core_;
@@ -520,33 +377,19 @@ class StreamRelayRoad final
   std::unique_ptr<grpc::ChannelInterface> below_;
   AttemptTarget target_;
 
-  // Of whoever has the call's next step.
+  // Of the wait between two attempts: set as it begins, used as it ends.
   std::shared_ptr<ParentWatch> watch_;
 
   Mutex mu_;
   // Threads that use what the application may drop.
   int users_ ABSL_GUARDED_BY(mu_) = 0;
   CondVar unused_;
-  bool dropped_ ABSL_GUARDED_BY(mu_) = false;
-
-  // The application's batches that wait.
-  std::deque<Sending> sending_ ABSL_GUARDED_BY(mu_);
-  std::vector<Receiving> receiving_ ABSL_GUARDED_BY(mu_);
-  SendBuffer sends_ ABSL_GUARDED_BY(mu_);
-  bool committed_ ABSL_GUARDED_BY(mu_) = false;
+  StreamProgress progress_ ABSL_GUARDED_BY(mu_);
   bool answers_ ABSL_GUARDED_BY(mu_) = false;  // the core knows
 
-  // The attempt that runs, and what is known of it.
+  // The attempt that runs.
   std::shared_ptr<StreamAttempt> attempt_ ABSL_GUARDED_BY(mu_);
-  Phase phase_ ABSL_GUARDED_BY(mu_) = Phase::kNoAttempt;
   std::shared_ptr<Clock::Timer> attempt_timer_ ABSL_GUARDED_BY(mu_);
-  Headers headers_ ABSL_GUARDED_BY(mu_) = Headers::kAwaited;
-  Message message_ ABSL_GUARDED_BY(mu_) = Message::kUnknown;
-  UnderWay under_way_ ABSL_GUARDED_BY(mu_) = UnderWay::kNothing;
-  bool reading_ ABSL_GUARDED_BY(mu_) = false;
-  bool undecodable_ ABSL_GUARDED_BY(mu_) = false;
-  bool has_status_ ABSL_GUARDED_BY(mu_) = false;
-  bool can_write_ ABSL_GUARDED_BY(mu_) = false;
   bool timed_out_ ABSL_GUARDED_BY(mu_) = false;
 
   // Guarded by mu_ until it is set; constant afterwards.
