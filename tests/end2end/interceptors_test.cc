@@ -13,12 +13,15 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "tests/end2end/kind_fixture.h"
 
 namespace retry_guard::end2end {
 namespace {
 
 using retry_guard::testing::EchoReply;
+using retry_guard::testing::EchoRequest;
+using retry_guard::testing::EchoService;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -392,6 +395,100 @@ TEST_P(InterceptorsTest, AfterOursMayGoOnFromAnotherThread) {
   EXPECT_TRUE(result.status.ok()) << result.status.error_message();
   EXPECT_EQ(result.text, "hi");
   EXPECT_EQ(play_->calls(), 3);
+}
+
+// Lets the start of a call go on when it is told to, and the rest at once: one
+// that has to fetch a token first, say.
+class LateStart {
+ public:
+  std::unique_ptr<ClientInterceptorFactoryInterface> Factory() {
+    return OnEachBatch([this](InterceptorBatchMethods* batch) {
+      if (batch->QueryInterceptionHookPoint(
+              InterceptionHookPoints::PRE_SEND_INITIAL_METADATA) &&
+          start_ == nullptr) {
+        start_ = batch;
+      } else {
+        batch->Proceed();
+      }
+    });
+  }
+  void Start() { start_->Proceed(); }
+
+ private:
+  InterceptorBatchMethods* start_ = nullptr;
+};
+
+// Sends one message, and half-closes with it, before its call has started.
+class WritesFirst final : public grpc::ClientWriteReactor<EchoRequest> {
+ public:
+  explicit WritesFirst(const std::shared_ptr<grpc::Channel>& channel) {
+    request_.set_text("hi");
+    EchoService::NewStub(channel)->async()->ClientStream(&context_, &reply_,
+                                                         this);
+    StartWriteLast(&request_, {});
+    StartCall();
+  }
+  void OnWriteDone(bool ok) override { written_ = ok; }
+  void OnDone(const grpc::Status& status) override {
+    status_ = status;
+    done_.Notify();
+  }
+  const grpc::Status& Await() {
+    done_.WaitForNotification();
+    return status_;
+  }
+  bool written() const { return written_; }
+  std::string text() const { return reply_.text(); }
+
+ private:
+  grpc::ClientContext context_;
+  EchoRequest request_;
+  EchoReply reply_;
+  bool written_ = false;
+  grpc::Status status_;
+  absl::Notification done_;
+};
+
+class LateStartTest : public EndToEnd {
+ protected:
+  LateStartTest() {
+    target_ = play_.address();
+    before_ours_.push_back(late_.Factory());
+  }
+
+  PlayServer play_;
+  LateStart late_;
+};
+
+TEST_F(LateStartTest, WhatWasWrittenBeforeTheStartIsSentByEveryAttempt) {
+  play_.SetScript({Play().ReadToEnd().Ends(
+                       {grpc::StatusCode::UNAVAILABLE, "after all of it"}),
+                   Echo()});
+  MakeChannel(Policy(4));
+  WritesFirst call(channel_);
+  late_.Start();
+  EXPECT_TRUE(call.Await().ok());
+  EXPECT_TRUE(call.written());
+  EXPECT_EQ(call.text(), "hi");
+  ASSERT_EQ(play_.calls(), 2);
+  EXPECT_THAT(play_.seen().at(0).messages, ElementsAre("hi"));
+}
+
+TEST_F(LateStartTest, WhatWasWrittenToACallThatIsRefusedIsNotTakenForSent) {
+  play_.SetScript({Down()});
+  MakeChannel(Policy(1).Breaker(
+      R"("failureRate": 0, "consecutiveFailures": 1, "openFor": "1000s")"));
+  {
+    WritesFirst opens_the_breaker(channel_);
+    late_.Start();
+    opens_the_breaker.Await();
+  }
+  ASSERT_EQ(Snapshot().breaker_state, BreakerState::kOpen);
+  late_ = LateStart();
+  WritesFirst call(channel_);
+  late_.Start();
+  EXPECT_EQ(call.Await().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_FALSE(call.written());
 }
 
 TEST_P(InterceptorsTest, ACancellationPassesThemAll) {

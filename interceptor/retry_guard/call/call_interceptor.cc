@@ -124,8 +124,8 @@ void CallInterceptor::OpenRoad(InterceptorBatchMethods* start,
   // A cancellation that found no road above.
   if (core_->cancelled()) road->OnCancel();
   road->OnStart(start);
-  // Each comes again if the call was hijacked.
-  for (InterceptorBatchMethods* const held : waiting) held->Proceed();
+  // Not as if nothing had happened: one that writes has come to do so.
+  for (InterceptorBatchMethods* const held : waiting) road->OnBatch(held);
 }
 
 std::shared_ptr<Road> CallInterceptor::ChooseRoad(
