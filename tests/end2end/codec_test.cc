@@ -3,6 +3,7 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -94,6 +95,41 @@ class CodecTest : public EndToEnd {
     return queue.Next(&tag, &ok);
   }
 
+  // A stream that stays open. Nothing is known of its messages.
+  class OpenStream {
+   public:
+    OpenStream(const std::shared_ptr<grpc::Channel>& channel,
+               const EchoRequest& request)
+        : stream_(Stub(channel).PrepareCall(
+              &context_, "/not.linked.Service/Bidi", &queue_)) {
+      stream_->StartCall(&queue_);
+      Next(queue_);
+      stream_->Write(request, &queue_);
+      Next(queue_);
+    }
+    ~OpenStream() {
+      context_.TryCancel();
+      grpc::Status status;
+      stream_->Finish(&status, &queue_);
+      Next(queue_);
+      queue_.Shutdown();
+      while (Next(queue_)) {
+      }
+    }
+    std::string Read() {
+      EchoReply reply;
+      stream_->Read(&reply, &queue_);
+      Next(queue_);
+      return reply.text();
+    }
+
+   private:
+    grpc::ClientContext context_;
+    grpc::CompletionQueue queue_;
+    const std::unique_ptr<grpc::ClientAsyncReaderWriter<EchoRequest, EchoReply>>
+        stream_;
+  };
+
   PlayServer play_;
   EchoRequest request_;
   EchoReply reply_;
@@ -128,6 +164,51 @@ TEST_F(CodecTest, AStreamOfAnUnknownMethodIsRetriedIfItsMessagesAreKnown) {
   EXPECT_TRUE(CallStream().ok());
   EXPECT_EQ(reply_.text(), "hi");
   EXPECT_THAT(seen_->decisions(), ElementsAre(Retries(), Succeeds()));
+}
+
+// What is not understood is not retried, but bounded all the same.
+TEST_F(CodecTest, AnUnknownCallKeepsToItsAttemptTimeout) {
+  MakeChannel(Policy(4).Guard(R"("perAttemptTimeout": "0.05s")"));
+  play_.SetScript({Silent()});
+  EXPECT_EQ(CallUnary().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(seen_->decisions(), ElementsAre(Returns(Reason::kNotIdempotent)));
+}
+
+TEST_F(CodecTest, AnUnknownStreamIsBoundedUntilItAnswers) {
+  const auto clock = UseManualClock();
+  MakeChannel(Policy(4).Guard(R"("perAttemptTimeout": "1s")"));
+  request_.set_text("hi");
+  OpenStream stream(channel_, request_);
+  EXPECT_EQ(clock->pending_timers(), 1);
+  EXPECT_EQ(stream.Read(), "hi");
+  EXPECT_EQ(clock->pending_timers(), 0);
+}
+
+TEST_F(CodecTest, AnUnknownStreamThatDoesNotAnswerInTimeIsOver) {
+  const auto clock = UseManualClock();
+  MakeChannel(Policy(4).Guard(R"("perAttemptTimeout": "1s")"));
+  play_.SetScript({Silent()});
+  OpenStream stream(channel_, request_);
+  ASSERT_TRUE(clock->AwaitTimers(1));
+  clock->Advance(absl::Seconds(1));
+  EXPECT_EQ(stream.Read(), "");
+  EXPECT_TRUE(play_.AwaitCancelled(1));
+}
+
+// However long it goes on.
+TEST_F(CodecTest, AnUnknownStreamThatAnswersIsAProbeThatSucceeds) {
+  const auto clock = UseManualClock();
+  MakeChannel(Policy(4).Breaker(
+      R"("failureRate": 0, "consecutiveFailures": 1, "openFor": "1s")"));
+  play_.SetScript({Down(), Echo()});
+  CallUnary();
+  ASSERT_EQ(Snapshot().breaker_state, BreakerState::kOpen);
+  clock->Advance(absl::Seconds(2));
+  request_.set_text("hi");
+  OpenStream stream(channel_, request_);
+  EXPECT_EQ(Snapshot().breaker_state, BreakerState::kHalfOpen);
+  EXPECT_EQ(stream.Read(), "hi");
+  EXPECT_EQ(Snapshot().breaker_state, BreakerState::kClosed);
 }
 
 // Of known methods, too.

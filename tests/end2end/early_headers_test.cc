@@ -8,6 +8,8 @@
 namespace retry_guard::end2end {
 namespace {
 
+using retry_guard::testing::EchoRequest;
+using retry_guard::testing::EchoService;
 using ::testing::ElementsAre;
 using testing::Retries;
 using testing::Returns;
@@ -71,6 +73,58 @@ TEST_P(EarlyHeadersTest, AreThoseOfTheAttemptThatAnswers) {
   ASSERT_EQ(trailing.count("trailing"), 1);
   EXPECT_EQ(trailing.find("trailing")->second, "second");
   EXPECT_THAT(seen_->decisions(), ElementsAre(Retries(), Succeeds()));
+}
+
+// On a completion queue a call may be dropped by who has asked for no more.
+class DroppedAfterHeadersTest : public EndToEnd {
+ protected:
+  void CallAndDrop() {
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    EchoRequest request;
+    const auto call = EchoService::NewStub(channel_)->PrepareAsyncUnary(
+        &context, request, &queue);
+    call->StartCall();
+    call->ReadInitialMetadata(nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    EXPECT_TRUE(ok);
+    queue.Shutdown();
+    ASSERT_FALSE(queue.Next(&tag, &ok));
+  }
+};
+
+TEST_F(DroppedAfterHeadersTest, TheCallIsCancelled) {
+  server_.SetScript({HeadersFirst(Hold())});
+  MakeChannel(Policy(4));
+  CallAndDrop();
+  EXPECT_THAT(seen_->decisions(),
+              ElementsAre(Returns(Reason::kCallerCancelled)));
+  EXPECT_TRUE(server_.AwaitCancelled(1));
+}
+
+TEST_F(DroppedAfterHeadersTest, TheChannelMayGoWithIt) {
+  server_.SetScript({HeadersFirst(Hold())});
+  MakeChannel(Policy(4));
+  CallAndDrop();
+  channel_ = nullptr;
+  EXPECT_TRUE(server_.AwaitCancelled(1));
+}
+
+TEST_F(DroppedAfterHeadersTest, AProbeFreesItsSlotAtOnce) {
+  const auto clock = UseManualClock();
+  server_.SetScript({Unavailable(), HeadersFirst(Hold()), Succeed()});
+  MakeChannel(Policy(1).Breaker(
+      R"("failureRate": 0, "consecutiveFailures": 1, "openFor": "1s")"));
+  grpc::ClientContext first;
+  Call(Style::kSync, channel_, &first);
+  clock->Advance(absl::Seconds(2));
+  CallAndDrop();
+  ASSERT_EQ(Snapshot().breaker_state, BreakerState::kHalfOpen);
+  grpc::ClientContext third;
+  EXPECT_TRUE(Call(Style::kSync, channel_, &third).status.ok());
+  EXPECT_EQ(Snapshot().breaker_state, BreakerState::kClosed);
 }
 
 TEST_P(EarlyHeadersTest, OnceSeenCommitTheCall) {

@@ -222,6 +222,23 @@ TEST_P(KillSwitchTest, OnAgainCallsAreRetriedAgain) {
   EXPECT_TRUE(CallUnary().status.ok());
 }
 
+TEST_P(KillSwitchTest, OnAgainInMidCallTheRetriesAreClaimed) {
+  server_.SetScript({Hold({grpc::StatusCode::UNAVAILABLE, "busy"}), Succeed()});
+  MakeChannel(Policy(4));
+  options_.guard->SetRetriesEnabled(false);
+  grpc::ClientContext context;
+  StartedCall call = StartUnary(&context);
+  ASSERT_TRUE(server_.AwaitCalls(1));
+  options_.guard->SetRetriesEnabled(true);
+  server_.Release();
+  EXPECT_TRUE(call.Await().ok());
+  ASSERT_EQ(server_.calls(), 2);
+  ExpectNoClaim(server_.seen()[0]);
+  EXPECT_THAT(server_.seen()[1].Values("retry-owner"),
+              ElementsAre("this layer"));
+  EXPECT_EQ(Number(server_.seen()[1], "retry-attempt"), 2);
+}
+
 TEST_P(KillSwitchTest, ThrownDuringABackoffStopsTheRetryThatWaits) {
   const auto clock = UseManualClock();
   server_.SetScript({Unavailable("busy"), Succeed()});

@@ -122,6 +122,36 @@ TEST_P(ParentTest, CancelledDuringAnAttemptEndsIt) {
   }
 }
 
+// A backend that goes away may answer so; the parent has nothing to do with it.
+TEST_P(ParentTest, CancelledByTheServerIsRetriedIfListed) {
+  for (const ServerKind kind : AllServerKinds()) {
+    play_->SetScript(
+        {Play().Ends({grpc::StatusCode::CANCELLED, "going"}), Good()});
+    MakeChannel(Policy(4).Codes(R"("CANCELLED")"));
+    const auto middle = std::make_unique<MiddleServer>(kind, Forward());
+    grpc::ClientContext context;
+    EXPECT_TRUE(CallMiddle(*middle, &context).ok());
+    EXPECT_EQ(play_->calls(), 2);
+  }
+}
+
+TEST_P(ParentTest, CancelledByTheParentIsNotRetriedEvenIfListed) {
+  for (const ServerKind kind : AllServerKinds()) {
+    play_->SetScript({Silent()});
+    MakeChannel(Policy(4).Codes(R"("CANCELLED")").Backoff("1000s"));
+    auto middle = std::make_unique<MiddleServer>(kind, Forward());
+    grpc::ClientContext context;
+    StartedCall outer(Style::kCallback, middle->BareChannelTo(), &context,
+                      "hi");
+    ASSERT_TRUE(play_->AwaitCalls(1));
+    context.TryCancel();
+    EXPECT_EQ(outer.Await().error_code(), grpc::StatusCode::CANCELLED);
+    middle = nullptr;  // the handler has returned
+    EXPECT_EQ(inner().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_EQ(play_->calls(), 1);
+  }
+}
+
 TEST_P(ParentTest, CancelledDuringABackoffEndsItAtOnce) {
   for (const ServerKind kind : AllServerKinds()) {
     const auto clock = UseManualClock();

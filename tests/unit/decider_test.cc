@@ -405,6 +405,21 @@ TEST(BreakerResultTest, TableOfTheRules) {
   EXPECT_EQ(result(), Result::kNeutral);
 }
 
+TEST(BreakerResultTest, OnlyAServerCanSpeakForItself) {
+  BreakerPolicy policy;
+  policy.failure_codes = {Code::kDeadlineExceeded};
+  Outcome outcome;
+  outcome.code = Code::kUnavailable;
+  EXPECT_EQ(BreakerResult(outcome, policy, false, false),
+            CircuitBreaker::Result::kSuccess);
+  outcome.reached_a_peer = false;  // nobody was there
+  EXPECT_EQ(BreakerResult(outcome, policy, false, false),
+            CircuitBreaker::Result::kNeutral);
+  policy.failure_codes = {Code::kUnavailable};
+  EXPECT_EQ(BreakerResult(outcome, policy, false, false),
+            CircuitBreaker::Result::kFailure);
+}
+
 TEST(BreakerResultTest, FailureCodesAreThoseOfThePolicy) {
   BreakerPolicy policy;
   policy.failure_codes = {Code::kInternal};

@@ -38,6 +38,10 @@ struct AttemptTarget {
   const grpc::internal::RpcMethod* method = nullptr;
 };
 
+// The response headers that `call` has received are all that there is: the
+// server answered with trailers only. Once headers have been received.
+bool IsTrailersOnly(const grpc_call* call);
+
 // What all kinds of attempts have. Thread-compatible, except for Cancel, which
 // may come from any thread at any time.
 class Attempt {
@@ -55,6 +59,10 @@ class Attempt {
   // Once it has ended.
   const grpc::Status& status() const { return status_; }
 
+  // No operation will be started any more, or the channel will be there anyway:
+  // the attempt does not keep it.
+  void ReleaseChannel() { GrpcAccess::ReleaseChannel(&context_); }
+
  protected:
   Attempt() = default;
 
@@ -68,9 +76,7 @@ class Attempt {
                              GrpcAccess::MetadataFlags(context_));
   }
 
-  // The response headers that were received are all that there is: the server
-  // answered with trailers only. Once the headers have been received.
-  bool IsTrailersOnly();
+  bool IsTrailersOnly() { return internal::IsTrailersOnly(context_.c_call()); }
 
   grpc::ClientContext context_;
   grpc::Status status_;

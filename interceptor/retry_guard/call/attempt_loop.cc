@@ -14,27 +14,73 @@ void AttemptLoop::TakeTarget(InterceptorBatchMethods* batch) {
 
 void AttemptLoop::OnDone(UnaryAttempt& attempt) {
   const auto self = shared_from_this();  // the answer may end the caller
+  if (!BeginUse()) return;
+  // The answer may make the application drop the channel; its own context has
+  // kept it until here. Ours must not be the last to let go of it, on a thread
+  // of the channel's own queue.
+  attempt.ReleaseChannel();
   CallCore::Ended ended{attempt.status(), attempt.context()};
   ended.committed = committed();
   const CallCore::Next next = core_->AfterAttempt(ended);
   if (!next.retry) {
-    OnAnswer(Answer::FromAttempt(std::move(attempt_),
-                                 core_->FinalStatus(attempt.status()),
-                                 attempt.got_message()));
+    Finish(Answer::FromAttempt(std::move(attempt_),
+                               core_->FinalStatus(attempt.status()),
+                               attempt.got_message()));
     return;
   }
   if (attempt.touched_reply()) plan_.reply.Clear();
   attempt_.reset();
   RetryAt(next.at);
+  EndUse();
+}
+
+bool AttemptLoop::BeginUse() {
+  MutexLock lock(use_mu_);
+  if (dropped_) return false;
+  ++users_;
+  return true;
+}
+
+void AttemptLoop::EndUse() {
+  MutexLock lock(use_mu_);
+  if (--users_ == 0) unused_.NotifyAll();
+}
+
+void AttemptLoop::Finish(Answer answer) {
+  {
+    MutexLock lock(use_mu_);
+    answered_ = true;
+    --users_;
+    unused_.NotifyAll();
+  }
+  OnAnswer(std::move(answer));
+}
+
+void AttemptLoop::Drop() {
+  const auto self = shared_from_this();
+  {
+    MutexLock lock(use_mu_);
+    dropped_ = true;
+    // What has led to the answer may still be on its way back, perhaps below
+    // us on this very stack, and uses nothing.
+    while (users_ > 0 && !answered_) unused_.Wait(use_mu_);
+    if (answered_) return;
+  }
+  core_->Abandon();
+  if (watch_ != nullptr) std::exchange(watch_, nullptr)->Stop();
+  interruption_.Cancel();
+  if (attempt_ != nullptr) attempt_->ReleaseChannel();
 }
 
 void AttemptLoop::StartAttempt() {
+  if (!BeginUse()) return;
   attempt_ = UnaryAttempt::Create(plan_.reply.kind, report_headers_);
   core_->FillContext(&attempt_->context());
   interruption_.BeginAttempt(attempt_);
   // A copy: the attempt may end, and be replaced, before Start returns.
   const std::shared_ptr<UnaryAttempt> attempt = attempt_;
   attempt->Start(plan_, attempt, shared_from_this());
+  EndUse();
 }
 
 void AttemptLoop::RetryAt(absl::Time when) {
@@ -46,12 +92,14 @@ void AttemptLoop::RetryAt(absl::Time when) {
 }
 
 void AttemptLoop::WaitOver() {
+  if (!BeginUse()) return;
   if (watch_ != nullptr) std::exchange(watch_, nullptr)->Stop();
   if (std::optional<KeptAnswer> refusal = core_->BeforeAttempt()) {
-    OnAnswer(Answer::FromKept(*std::move(refusal)));
+    Finish(Answer::FromKept(*std::move(refusal)));
     return;
   }
   StartAttempt();
+  EndUse();
 }
 
 }  // namespace retry_guard::internal

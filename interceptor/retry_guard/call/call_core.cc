@@ -113,12 +113,13 @@ void CallCore::Begin(SendMetadata* metadata) {
 // A call made through ClientContext::FromServerContext has its parent, but not
 // its parent's marker. One that the application has set itself is left alone.
 void CallCore::InheritMarker() {
-  if (inbound_ == nullptr || !inbound_->marker().has_value()) return;
+  const RetryMarker* const marker =
+      inbound_ == nullptr ? nullptr : inbound_->marker();
+  if (marker == nullptr) return;
   if (metadata_->find(kRetryOwner) != metadata_->end()) return;
-  const RetryMarker& marker = *inbound_->marker();
-  metadata_->emplace(kRetryOwner, marker.owner);
-  if (marker.attempt > 0) {
-    SetOne(*metadata_, kRetryAttempt, absl::StrCat(marker.attempt));
+  metadata_->emplace(kRetryOwner, marker->owner);
+  if (marker->attempt > 0) {
+    SetOne(*metadata_, kRetryAttempt, absl::StrCat(marker->attempt));
   }
   const absl::Duration remaining = TimeUntil(inbound_->deadline());
   if (remaining != absl::InfiniteDuration()) {
@@ -164,8 +165,12 @@ void CallCore::ReadPolicy() {
       ClassifyRepeat(policy, method_->types().idempotent(), terms_.key_travels);
   terms_.core_retries = channel_->CoreRetries(method_->name());
   if (policy.timeout.has_value()) TightenDeadline(*policy.timeout);
-  owner_ = !forbidden_.has_value() &&
-           OwnsRetries(terms_, channel_->guard().retries_enabled());
+  owner_ = ClaimsRetries();
+}
+
+bool CallCore::ClaimsRetries() const {
+  return !forbidden_.has_value() &&
+         OwnsRetries(terms_, channel_->guard().retries_enabled());
 }
 
 CircuitBreaker& CallCore::breaker() {
@@ -197,6 +202,8 @@ std::optional<KeptAnswer> CallCore::BeforeAttempt() {
     return AnswerRefusal(*refusal, is_retry, now);
   }
   token_.reset();  // spent
+  // The kill switch may have been thrown since the attempt before.
+  owner_ = ClaimsRetries();
   ++progress_.attempts;
   guard.counters().CountAttempt(!is_retry);
   if (!is_retry) guard.budget().CountCall(now);
@@ -350,10 +357,13 @@ bool CallCore::AttemptDeadlinePassed() const {
              TimerSlack(terms_.policy->per_attempt_timeout);
 }
 
-// Core ends an attempt with its parent; no server has said that.
+// Core ends an attempt with its parent; no server has said that. Where a
+// server's CANCELLED may be retried the call goes on as if it were one: if the
+// parent has ended, so does the wait at once.
 bool CallCore::CancelledByParent(const Ended& ended,
                                  const Outcome& outcome) const {
   return parent_ != nullptr && outcome.code == absl::StatusCode::kCancelled &&
+         !IsRetryable(outcome, *terms_.policy, terms_.key_travels) &&
          InitialMetadata(ended).empty() &&
          ended.context.GetServerTrailingMetadata().empty();
 }
@@ -398,82 +408,37 @@ void CallCore::SettlePermit(const Outcome& outcome, absl::Time now,
 CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
   const grpc::Status& status = ended.status;
   const absl::Time now = channel_->clock().Now();
-  const absl::Duration took = now - attempt_started_;
-  GuardState& guard = channel_->guard();
   const bool ok = status.ok();
-  if (!ok && config_unknown_) {
-    // The resolver has answered by now: this call could be sent.
-    channel_->AwaitChannelConfig(rpc_channel_);
-    config_unknown_ = false;
-    if (channel_->policies().is_explicit()) {
-      // The call keeps its policy; what core does is all that was unknown.
-      terms_.core_retries = channel_->CoreRetries(method_->name());
-    } else {
-      ReadPolicy();
-    }
-  }
-  std::string peer;
-  if (!ok || channel_->observed()) peer = ended.context.peer();
-  const Outcome outcome = MakeOutcome(ended, peer);
-
-  // Breaker and throttle hear of it before anything is decided.
-  const bool was_probe = permit_.is_probe();
-  const absl::Duration had = std::min(terms_.policy->per_attempt_timeout,
-                                      terms_.deadline - attempt_started_);
-  if (!settled_) {
-    SettlePermit(outcome, now, had < method_->estimate().Expected());
-    if (ok && ended.seen_late) method_->estimate().RecordAtMost(took);
-    if (ok && !ended.seen_late) method_->estimate().Record(took);
-  }
-  if (ok) {
-    guard.budget().CountSuccess();
-  } else if (outcome.hint.stop ||
-             IsRetryable(outcome, *terms_.policy, terms_.key_travels)) {
-    guard.budget().CountFailure();
-  }
+  if (!ok && config_unknown_) ReadPolicyLate();
+  const bool observed = channel_->observed();
   const std::string message = ok ? std::string() : status.error_message();
-  if (channel_->observed()) {
+  const std::string peer =
+      ok && !observed ? std::string() : ended.context.peer();
+  const Outcome outcome = MakeOutcome(ended, peer);
+  const bool was_probe = permit_.is_probe();
+  Learn(ended, outcome, now);
+  if (observed) {
     channel_->Notify(AttemptReport{method_->name(), progress_.attempts,
-                                   outcome.code, message, peer, took,
-                                   was_probe});
+                                   outcome.code, message, peer,
+                                   now - attempt_started_, was_probe});
   }
 
-  AttemptEnd end;
-  end.outcome = &outcome;
-  end.forbidden = forbidden_;
-  end.caller_cancelled = cancelled() || CancelledByParent(ended, outcome);
-  end.committed = ended.committed;
-  end.was_probe = was_probe;
-  end.breaker_closed = breaker().state() == BreakerState::kClosed;
-  end.retries_enabled = guard.retries_enabled();
-  end.expected_attempt_time = AttemptTime();
-  const Ruling ruling =
-      DecideAfterAttempt(terms_, progress_, end, guard.budget(), now,
-                         ok ? 0 : channel_->random().Unit());
-
-  if (ok) {
-    guard.counters().CountSuccess(progress_.attempts);
-  } else if (!ruling.retry()) {
-    guard.counters().CountRefusal(ruling.reason);
+  const Ruling ruling = Rule(ended, outcome, was_probe, now);
+  Next next;
+  if (ruling.retry()) {
+    next.retry = true;
+    next.at = now + ruling.delay;
+    PrepareRetry(ended, outcome, ruling, now);
+  } else if (ok) {
+    channel_->guard().counters().CountSuccess(progress_.attempts);
+  } else {
+    channel_->guard().counters().CountRefusal(ruling.reason);
     AdviseInbound(ruling.reason, outcome.code,
                   ruling.reason == Reason::kBreakerOpen
                       ? breaker().UntilNextProbe(now)
                       : absl::ZeroDuration());
   }
-  Next next;
-  if (ruling.retry()) {
-    next.retry = true;
-    next.at = now + ruling.delay;
-    token_ = ruling.token;
-    wait_started_ = now;
-    // What this side made itself must not hide what the server has said.
-    if (!outcome.attempt_timed_out || !last_answer_.has_value()) {
-      last_answer_ =
-          KeptAnswer{status, KeptMetadata(InitialMetadata(ended)),
-                     KeptMetadata(ended.context.GetServerTrailingMetadata())};
-    }
-  }
-  if (channel_->observed()) {
+  if (observed) {
     Decision decision;
     decision.verdict = ruling.retry() ? Verdict::kRetry : Verdict::kReturn;
     decision.reason = ruling.reason;
@@ -485,6 +450,69 @@ CallCore::Next CallCore::AfterAttempt(const Ended& ended) {
     ReportDecision(decision, now);
   }
   return next;
+}
+
+// The call began before the resolver had answered. An attempt that was sent had
+// to wait for that; where this one was not, the next one may know more.
+void CallCore::ReadPolicyLate() {
+  channel_->AwaitChannelConfig(rpc_channel_);
+  config_unknown_ = !channel_->policies().channel_config_seen();
+  if (channel_->policies().is_explicit()) {
+    // The call keeps its policy; what core does is all that was unknown.
+    terms_.core_retries = channel_->CoreRetries(method_->name());
+  } else {
+    ReadPolicy();
+  }
+}
+
+// Breaker, estimate and budget hear of an attempt before anything is decided.
+void CallCore::Learn(const Ended& ended, const Outcome& outcome,
+                     absl::Time now) {
+  const bool ok = outcome.code == absl::StatusCode::kOk;
+  if (!settled_) {
+    const absl::Duration had = std::min(terms_.policy->per_attempt_timeout,
+                                        terms_.deadline - attempt_started_);
+    SettlePermit(outcome, now, had < method_->estimate().Expected());
+    const absl::Duration took = now - attempt_started_;
+    if (ok && ended.seen_late) method_->estimate().RecordAtMost(took);
+    if (ok && !ended.seen_late) method_->estimate().Record(took);
+  }
+  RetryBudget& budget = channel_->guard().budget();
+  if (ok) {
+    budget.CountSuccess();
+  } else if (outcome.hint.stop ||
+             IsRetryable(outcome, *terms_.policy, terms_.key_travels)) {
+    budget.CountFailure();
+  }
+}
+
+Ruling CallCore::Rule(const Ended& ended, const Outcome& outcome,
+                      bool was_probe, absl::Time now) {
+  GuardState& guard = channel_->guard();
+  AttemptEnd end;
+  end.outcome = &outcome;
+  end.forbidden = forbidden_;
+  end.caller_cancelled = cancelled() || CancelledByParent(ended, outcome);
+  end.committed = ended.committed;
+  end.was_probe = was_probe;
+  end.breaker_closed = breaker().state() == BreakerState::kClosed;
+  end.retries_enabled = guard.retries_enabled();
+  end.expected_attempt_time = AttemptTime();
+  const bool ok = outcome.code == absl::StatusCode::kOk;
+  return DecideAfterAttempt(terms_, progress_, end, guard.budget(), now,
+                            ok ? 0 : channel_->random().Unit());
+}
+
+// Keeps what is needed of the attempt once it is gone.
+void CallCore::PrepareRetry(const Ended& ended, const Outcome& outcome,
+                            const Ruling& ruling, absl::Time now) {
+  token_ = ruling.token;
+  wait_started_ = now;
+  // What this side made itself must not hide what the server has said.
+  if (outcome.attempt_timed_out && last_answer_.has_value()) return;
+  last_answer_ =
+      KeptAnswer{ended.status, KeptMetadata(InitialMetadata(ended)),
+                 KeptMetadata(ended.context.GetServerTrailingMetadata())};
 }
 
 void CallCore::ReportDecision(Decision decision, absl::Time now) {

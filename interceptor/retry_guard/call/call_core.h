@@ -12,6 +12,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/status.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -121,19 +122,24 @@ class CallCore {
   grpc::ClientContext* caller() { return caller_; }
   grpc::ChannelInterface* rpc_channel() { return rpc_channel_; }
 
-  // When the call must end, where core does not know it: the caller's context
-  // has a later deadline, or none. Else infinite.
+  // When a call whose only attempt is made with the caller's own context must
+  // end, where core does not know it: that context has a later deadline, or
+  // none. Else infinite.
   absl::Time deadline_unknown_to_core() const {
-    return deadline_tightened_ ? terms_.deadline : absl::InfiniteFuture();
+    absl::Time when = absl::InfiniteFuture();
+    if (deadline_tightened_) when = terms_.deadline;
+    if (attempt_timeout_set_ && !streaming()) {
+      when = std::min(when, AttemptTimeoutAt());
+    }
+    return when;
   }
 
   // When the attempt that was allowed last has to be over, where it is not the
   // deadline of its context that says so: that of a stream is bounded only
   // until it commits. Else infinite.
   absl::Time attempt_timeout_at() const {
-    return streaming() && attempt_timeout_set_
-               ? attempt_started_ + terms_.policy->per_attempt_timeout
-               : absl::InfiniteFuture();
+    return streaming() && attempt_timeout_set_ ? AttemptTimeoutAt()
+                                               : absl::InfiniteFuture();
   }
 
   // Nothing was to be sent before the first message is.
@@ -143,6 +149,11 @@ class CallCore {
   // channel.
   gpr_timespec raw_deadline() const { return raw_deadline_; }
   absl::Time context_deadline() const;
+
+  // Not a unary call: its attempts may commit before they end.
+  bool streaming() const {
+    return type_ != grpc::internal::RpcMethod::NORMAL_RPC;
+  }
 
   // The call has a reply, not a stream of them.
   bool receives_one_message() const {
@@ -161,10 +172,6 @@ class CallCore {
   AttemptTarget TargetBelow(grpc::ChannelInterface* below);
 
  private:
-  bool streaming() const {
-    return type_ != grpc::internal::RpcMethod::NORMAL_RPC;
-  }
-
   struct Refusal {
     Reason reason;
     absl::Duration breaker_retry_after = absl::ZeroDuration();
@@ -177,17 +184,27 @@ class CallCore {
                      absl::Duration breaker_retry_after);
   // What the config that is in force makes of this call.
   void ReadPolicy();
+  bool ClaimsRetries() const;
   std::optional<Refusal> AskPermission(bool is_retry, absl::Time now);
   KeptAnswer AnswerRefusal(const Refusal& refusal, bool is_retry,
                            absl::Time now);
   Outcome MakeOutcome(const Ended& ended, const std::string& peer) const;
+  void ReadPolicyLate();
+  void Learn(const Ended& ended, const Outcome& outcome, absl::Time now);
   void SettlePermit(const Outcome& outcome, absl::Time now, bool was_short);
+  Ruling Rule(const Ended& ended, const Outcome& outcome, bool was_probe,
+              absl::Time now);
+  void PrepareRetry(const Ended& ended, const Outcome& outcome,
+                    const Ruling& ruling, absl::Time now);
   void ReportDecision(Decision decision, absl::Time now);
   void ReportTransition(
       const std::optional<CircuitBreaker::Transition>& change);
   CircuitBreaker& breaker();
   bool SetsWaitForReady() const;
   absl::Duration AttemptTime() const;
+  absl::Time AttemptTimeoutAt() const {
+    return attempt_started_ + terms_.policy->per_attempt_timeout;
+  }
   bool AttemptDeadlinePassed() const;
   bool CancelledByParent(const Ended& ended, const Outcome& outcome) const;
 

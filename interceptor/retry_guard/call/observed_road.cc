@@ -4,8 +4,11 @@
 #include <memory>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "retry_guard/call/attempt.h"
 #include "retry_guard/call/road.h"
 #include "retry_guard/policy/clock.h"
+#include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::internal {
 namespace {
@@ -14,57 +17,70 @@ using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 
 // The call that the application made is itself the only attempt; breaker,
-// budget, counters and observers learn how it ended.
-class ObservedRoad final : public Road {
+// budget, counters and observers learn how it ended. A stream has succeeded as
+// soon as it commits.
+class ObservedRoad final : public Road,
+                           public std::enable_shared_from_this<ObservedRoad> {
  public:
   explicit ObservedRoad(std::shared_ptr<CallCore> core)
       : core_(std::move(core)) {}
 
   // A stream that is dropped ends when nobody holds its call any more: the
-  // timer must not.
+  // timers must not.
   ~ObservedRoad() override {
-    if (deadline_ != nullptr) deadline_->Cancel();
+    Cancel(deadline_);
+    Cancel(attempt_timeout_);
   }
 
   void OnStart(InterceptorBatchMethods* batch) override {
-    StartDeadline();
+    deadline_ = EndCallAt(core_->deadline_unknown_to_core());
+    attempt_timeout_ = EndCallAt(core_->attempt_timeout_at());
     batch->Proceed();
   }
 
   void OnBatch(InterceptorBatchMethods* batch) override {
-    if (batch->QueryInterceptionHookPoint(
-            InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
+    const auto self = shared_from_this();  // Proceed may end the caller
+    if (Has(batch, InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
       // Has gRPC make its map of them now: when the status comes, on another
       // thread, the application may be reading it.
       batch->GetRecvInitialMetadata();
       headers_received_.store(true, std::memory_order_release);
     }
-    if (batch->QueryInterceptionHookPoint(
-            InterceptionHookPoints::POST_RECV_STATUS)) {
-      ended_.store(true, std::memory_order_release);
-      if (deadline_ != nullptr) deadline_->Cancel();
-      core_->AfterAttempt({*batch->GetRecvStatus(), *core_->caller(),
-                           headers_received_.load(std::memory_order_acquire)});
+    if (core_->streaming() && Commits(batch)) ServerAnswers();
+    if (!Has(batch, InterceptionHookPoints::POST_RECV_STATUS)) {
+      batch->Proceed();
+    } else if (BeginEnd(batch)) {
+      End(batch);
     }
-    batch->Proceed();
   }
 
   // The call cancels itself.
   void OnCancel() override {}
 
   void OnDropped() override {
-    if (!ended_.load(std::memory_order_acquire)) core_->Abandon();
+    {
+      MutexLock lock(mu_);
+      if (ended_) return;
+    }
+    core_->Abandon();
   }
 
  private:
+  static bool Has(InterceptorBatchMethods* batch, InterceptionHookPoints what) {
+    return batch->QueryInterceptionHookPoint(what);
+  }
+
+  static void Cancel(const std::shared_ptr<Clock::Timer>& timer) {
+    if (timer != nullptr) timer->Cancel();
+  }
+
   // The call was made with the deadline of its context; a tighter one, of the
   // config or of the inbound call, has to be kept from outside.
-  void StartDeadline() {
-    const absl::Time when = core_->deadline_unknown_to_core();
-    if (when == absl::InfiniteFuture()) return;
+  std::shared_ptr<Clock::Timer> EndCallAt(absl::Time when) {
+    if (when == absl::InfiniteFuture()) return nullptr;
     grpc_call* const call = core_->caller()->c_call();
     grpc_call_ref(call);
-    deadline_ = core_->channel().clock().StartTimer(when, [call](bool fired) {
+    return core_->channel().clock().StartTimer(when, [call](bool fired) {
       if (fired) {
         grpc_call_cancel_with_status(call, GRPC_STATUS_DEADLINE_EXCEEDED,
                                      "Deadline Exceeded", nullptr);
@@ -73,10 +89,68 @@ class ObservedRoad final : public Road {
     });
   }
 
+  // Something of the server's that is not its status.
+  bool Commits(InterceptorBatchMethods* batch) {
+    if (Has(batch, InterceptionHookPoints::POST_RECV_MESSAGE) &&
+        batch->GetRecvMessage() != nullptr) {
+      return true;
+    }
+    return Has(batch, InterceptionHookPoints::POST_RECV_INITIAL_METADATA) &&
+           !IsTrailersOnly(core_->caller()->c_call());
+  }
+
+  // ---- Headers, a message and the status may come on three threads at once,
+  // and the core is for one: whoever tells it of the answer tells it of the
+  // end, too, if that comes meanwhile.
+
+  void ServerAnswers() {
+    {
+      MutexLock lock(mu_);
+      if (answers_ || ended_) return;
+      answers_ = telling_ = true;
+    }
+    Cancel(attempt_timeout_);
+    core_->ServerAnswers();
+    InterceptorBatchMethods* last = nullptr;
+    {
+      MutexLock lock(mu_);
+      telling_ = false;
+      last = last_;
+    }
+    if (last != nullptr) End(last);
+  }
+
+  bool BeginEnd(InterceptorBatchMethods* batch) {
+    MutexLock lock(mu_);
+    ended_ = true;
+    if (telling_) last_ = batch;
+    return !telling_;
+  }
+
+  void End(InterceptorBatchMethods* batch) {
+    Cancel(deadline_);
+    Cancel(attempt_timeout_);
+    CallCore::Ended ended{*batch->GetRecvStatus(), *core_->caller(),
+                          headers_received_.load(std::memory_order_acquire)};
+    {
+      MutexLock lock(mu_);
+      ended.committed = answers_;
+    }
+    core_->AfterAttempt(ended);
+    batch->Proceed();
+  }
+
   const std::shared_ptr<CallCore> core_;
+  // Set before the call goes out.
   std::shared_ptr<Clock::Timer> deadline_;
+  std::shared_ptr<Clock::Timer> attempt_timeout_;
   std::atomic<bool> headers_received_{false};
-  std::atomic<bool> ended_{false};
+
+  Mutex mu_;
+  bool answers_ ABSL_GUARDED_BY(mu_) = false;
+  bool telling_ ABSL_GUARDED_BY(mu_) = false;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  InterceptorBatchMethods* last_ ABSL_GUARDED_BY(mu_) = nullptr;
 };
 
 }  // namespace

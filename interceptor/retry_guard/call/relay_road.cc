@@ -52,6 +52,9 @@ class RelayRoad final : public AttemptLoop {
     Hold(batch);
   }
 
+  // A completion-queue call that was asked for its response headers alone.
+  void OnDropped() override { Drop(); }
+
   void OnHeaders(UnaryAttempt& attempt) override {
     const auto self = shared_from_this();
     {

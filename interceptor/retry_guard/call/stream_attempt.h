@@ -53,10 +53,6 @@ class StreamAttempt final : public Attempt {
   // Nothing of it is under way any more: lets the listener go.
   void Forget() { listener_ = nullptr; }
 
-  // No operation will be started any more, or the channel will be there anyway:
-  // the attempt does not keep it.
-  void ReleaseChannel();
-
  private:
   using StartOps =
       grpc::internal::CallOpSet<grpc::internal::CallOpSendInitialMetadata,

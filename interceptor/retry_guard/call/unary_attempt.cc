@@ -69,10 +69,6 @@ class AttemptOf : public UnaryAttempt {
   void Done() {
     const std::shared_ptr<UnaryAttempt> self = std::move(self_);
     const std::shared_ptr<UnaryListener> listener = std::move(listener_);
-    // The answer may make the application drop the channel; the caller's own
-    // context has kept it until here. Ours must not be the last to let go of
-    // it, on a thread of the channel's own queue.
-    GrpcAccess::ReleaseChannel(&context_);
     listener->OnDone(*this);
   }
 
@@ -93,7 +89,7 @@ class WholeAttempt final : public AttemptOf<R> {
     ops_.FillOps(&call);
     const bool ok = queue.Pluck(&ops_);
     // A watch that ends later may be the last to hold this attempt.
-    GrpcAccess::ReleaseChannel(&this->context_);
+    this->ReleaseChannel();
     this->Finish(ok, ops_.got_message);
   }
 
@@ -145,8 +141,7 @@ class HeadersFirstAttempt final : public AttemptOf<R> {
       attempt->Finish(ok, attempt->finish_.got_message);
       attempt->HalfDone();
     });
-    // The second half may end, and take `this` with it, before the first
-    // FillOps returns only if both were started.
+    // `this` is there until both have ended, and so until both were started.
     start_.FillOps(&call);
     finish_.FillOps(&call);
   }

@@ -136,8 +136,12 @@ CircuitBreaker::Result BreakerResult(const Outcome& outcome,
       !outcome.reached_a_peer) {
     return Result::kNeutral;
   }
-  return policy.failure_codes.Contains(outcome.code) ? Result::kFailure
-                                                     : Result::kSuccess;
+  if (policy.failure_codes.Contains(outcome.code)) return Result::kFailure;
+  // Nothing that a server has said speaks for it.
+  if (outcome.code != absl::StatusCode::kOk && !outcome.reached_a_peer) {
+    return Result::kNeutral;
+  }
+  return Result::kSuccess;
 }
 
 }  // namespace retry_guard
