@@ -62,17 +62,21 @@ void ContinueFrom(const grpc::ServerContextBase& inbound,
                   grpc::ClientContext* outbound, Inbound trust) {
   GrpcAccess::SetParent(inbound, outbound);
 
-  std::optional<RetryMarker> marker;
-  if (trust == Inbound::kTrusted) marker = ReadInboundMarker(inbound);
   absl::Duration remaining =
       std::min(internal::TimeUntil(outbound->raw_deadline()),
                internal::TimeUntil(inbound.raw_deadline()));
-  if (marker.has_value()) remaining = std::min(remaining, marker->remaining);
-  // The server interceptor knows when the call came in, if there is one.
+  std::optional<RetryMarker> marker;
+  // The server interceptor, if there is one, knows when the call came in, and
+  // whom to trust.
   const auto known = internal::InboundCalls::OfThisProcess().Find(
       GrpcAccess::Parent(*outbound));
   if (known != nullptr) {
+    if (trust == Inbound::kUntrusted) known->DropMarker();
+    if (known->marker() != nullptr) marker = *known->marker();
     remaining = std::min(remaining, internal::TimeUntil(known->deadline()));
+  } else if (trust == Inbound::kTrusted) {
+    marker = ReadInboundMarker(inbound);
+    if (marker.has_value()) remaining = std::min(remaining, marker->remaining);
   }
   if (remaining != absl::InfiniteDuration()) {
     outbound->set_deadline(internal::CoreTimeAfter(remaining));

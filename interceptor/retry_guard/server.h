@@ -48,8 +48,10 @@ enum class Inbound { kTrusted, kUntrusted };
 //   to one call.
 // For contexts of all kinds of servers: sync, callback and async. A deadline of
 // the outbound call's own has to be set before; one that is set afterwards
-// replaces all this. Where a server interceptor is installed, what it trusts is
-// trusted. From any thread, but not two at a time for one outbound context.
+// replaces all this. Where a server interceptor is installed, both have to
+// trust the marker: one that this call does not is dropped for all calls made
+// on behalf of `inbound` from now on. From any thread, but not two at a time
+// for one outbound context.
 RETRY_GUARD_EXPORT void ContinueFrom(const grpc::ServerContextBase& inbound,
                                      grpc::ClientContext* outbound,
                                      Inbound trust = Inbound::kTrusted);

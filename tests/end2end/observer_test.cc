@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
@@ -132,6 +133,40 @@ TEST_P(ObserverTest, ASecondChannelCannotChangeTheGuardsParameters) {
               Contains(Field(&RecordedPolicyChange::kind,
                              PolicyChange::Kind::kGuardDiffers)));
   EXPECT_EQ(Snapshot().budget_left, 3);
+}
+
+TEST_P(ObserverTest, NotEvenToTheDefaultsWrittenOut) {
+  MakeChannel(Policy(2).NoBreaker().Budget("\"ratio\": 0, \"minRetries\": 3"));
+  const std::shared_ptr<grpc::Channel> first = channel_;
+  seen_->Clear();
+  MakeChannel(Policy(2).NoBreaker().Budget("\"minRetries\": 10"));
+  EXPECT_THAT(seen_->policy_changes(),
+              Contains(Field(&RecordedPolicyChange::kind,
+                             PolicyChange::Kind::kGuardDiffers)));
+  EXPECT_EQ(Snapshot().budget_left, 3);
+}
+
+TEST_P(ObserverTest, AChannelThatSaysNothingOfTheGuardLeavesItToOthers) {
+  MakeChannel(Policy(2));
+  const std::shared_ptr<grpc::Channel> first = channel_;
+  MakeChannel(Policy(2).Budget("\"ratio\": 0, \"minRetries\": 3"));
+  const std::shared_ptr<grpc::Channel> second = channel_;
+  MakeChannel(Policy(2));
+  EXPECT_THAT(
+      seen_->policy_changes(),
+      Each(Field(&RecordedPolicyChange::kind, PolicyChange::Kind::kApplied)));
+  EXPECT_EQ(Snapshot().budget_left, 3);
+}
+
+TEST_P(ObserverTest, DefaultsWrittenOutDecide) {
+  MakeChannel(Policy(2).Budget("\"minRetries\": 10"));
+  const std::shared_ptr<grpc::Channel> first = channel_;
+  seen_->Clear();
+  MakeChannel(Policy(2).Budget("\"minRetries\": 3"));
+  EXPECT_THAT(seen_->policy_changes(),
+              Contains(Field(&RecordedPolicyChange::kind,
+                             PolicyChange::Kind::kGuardDiffers)));
+  EXPECT_EQ(Snapshot().budget_left, 10);
 }
 
 // Does the same thing whenever it hears something.

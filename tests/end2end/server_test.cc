@@ -362,6 +362,38 @@ TEST_P(EveryServerTest, TheInterceptorLeaksNothingOfCallsThatDieOddly) {
   EXPECT_EQ(internal::InboundCalls::OfThisProcess().size(), 0);
 }
 
+// Either may know better than the other.
+TEST_P(EveryServerTest, AMarkerHasToBeTrustedByHandlerAndInterceptor) {
+  server_.SetScript({Unavailable()});
+  MakeChannel(Policy(3));
+  const MiddleServer careless_handler(GetParam(), Continue(Inbound::kTrusted),
+                                      Inbound::kUntrusted);
+  const MiddleServer careless_server(GetParam(), Continue(Inbound::kUntrusted),
+                                     Inbound::kTrusted);
+  int calls = 0;
+  for (const MiddleServer* middle : {&careless_handler, &careless_server}) {
+    CallMiddle(*middle, "stranger", /*remaining_ms=*/"1");
+    ASSERT_EQ(server_.calls(), calls += 3);
+    for (const SeenCall& seen : server_.seen()) {
+      EXPECT_NE(seen.Values("retry-owner"),
+                std::vector<std::string>{"stranger"});
+      EXPECT_THAT(seen.Values("retry-remaining-ms"), IsEmpty());
+    }
+  }
+}
+
+TEST_P(EveryServerTest, AMarkerThatBothTrustTravelsOn) {
+  server_.SetScript({Unavailable()});
+  MakeChannel(Policy(3));
+  const MiddleServer middle(GetParam(), Continue(), Inbound::kTrusted);
+  CallMiddle(middle, "gateway");
+  ASSERT_EQ(server_.calls(), 1);
+  const SeenCall seen = server_.seen().front();
+  EXPECT_THAT(seen.Values("retry-owner"), ElementsAre("gateway"));
+  ASSERT_EQ(seen.Values("retry-remaining-ms").size(), 1);
+  EXPECT_LE(std::stoi(seen.Values("retry-remaining-ms").front()), 5000);
+}
+
 // Only a blocking server catches what its handlers throw.
 using BlockingServerTest = EndToEnd;
 

@@ -124,6 +124,22 @@ TEST(ServiceConfigTest, EveryEnumNameIsRead) {
             Idempotency::kIdempotent);
 }
 
+// A channel that says nothing of its Guard leaves it to others.
+TEST(ServiceConfigTest, DefaultsThatAreWrittenOutAreNotNothing) {
+  const auto sets_guard = [](const char* json) {
+    const auto config = MustParse(json);
+    EXPECT_EQ(config->guard().budget, BudgetPolicy());
+    EXPECT_EQ(config->guard().breaker, BreakerPolicy());
+    return config->sets_guard();
+  };
+  EXPECT_FALSE(sets_guard("{}"));
+  EXPECT_FALSE(sets_guard(R"({"retryGuard": {"layerName": "x"}})"));
+  EXPECT_TRUE(sets_guard(R"({"retryGuard": {"budget": {}}})"));
+  EXPECT_TRUE(sets_guard(R"({"retryGuard": {"breaker": {"probes": 1}}})"));
+  EXPECT_TRUE(
+      sets_guard(R"({"retryThrottling": {"maxTokens": 9, "tokenRatio": 1}})"));
+}
+
 TEST(ServiceConfigTest, TheChannelPartIsRead) {
   const auto config = MustParse(R"({
       "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1},

@@ -97,8 +97,7 @@ void ChannelState::Report(const PolicySource::Change& change) {
   {
     // What is in force by now: another thread may have been between.
     MutexLock lock(configure_mu_);
-    guard_agrees =
-        guard().Configure(this, policies_.Current().guard(), clock_->Now());
+    guard_agrees = guard().Configure(this, policies_.Current(), clock_->Now());
   }
   const std::string warnings = absl::StrJoin(change.config->warnings(), "\n");
   Notify(PolicyChange{PolicyChange::Kind::kApplied, warnings});

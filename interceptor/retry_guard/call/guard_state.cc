@@ -24,17 +24,15 @@ CircuitBreaker& GuardState::OwnBreaker(std::string_view method) {
   return *breaker;
 }
 
-bool GuardState::Configure(const void* channel, const GuardPolicy& wanted,
+bool GuardState::Configure(const void* channel, const ServiceConfig& config,
                            absl::Time now) {
+  const GuardPolicy& wanted = config.guard();
   MutexLock lock(mu_);
-  // A config that says nothing of them asks for nothing.
-  const bool asks = !(wanted == GuardPolicy());
-  if (wanted == policy()) {
-    if (owner_ == nullptr && asks) owner_ = channel;
-    return true;
+  if (owner_ != nullptr && owner_ != channel) {
+    return !config.sets_guard() || wanted == policy();
   }
-  if (owner_ != nullptr && owner_ != channel) return !asks;
-  owner_ = channel;
+  owner_ = config.sets_guard() ? channel : nullptr;
+  if (wanted == policy()) return true;
   policy_.store(&Keep(wanted), std::memory_order_release);
   budget_.Reconfigure(wanted.budget, wanted.throttle, now);
   breaker_.Reconfigure(wanted.breaker, now);

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "retry_guard/call/guard_counters.h"
+#include "retry_guard/config/service_config.h"
 #include "retry_guard/guard.h"
 #include "retry_guard/policy/circuit_breaker.h"
 #include "retry_guard/policy/clock.h"
@@ -49,10 +50,10 @@ class GuardState {
     retries_enabled_.store(enabled, std::memory_order_relaxed);
   }
 
-  // A channel that has a service config asks for its parameters. The first one
-  // to do so decides for all, and may change its mind; false: a different
-  // channel decided otherwise, and nothing changed.
-  bool Configure(const void* channel, const GuardPolicy& wanted,
+  // The `config` of a channel is in force. The first one that says anything of
+  // the guard decides for all channels, and its channel may change its mind;
+  // false: a different channel decided otherwise, and nothing changed.
+  bool Configure(const void* channel, const ServiceConfig& config,
                  absl::Time now);
 
   // The channel is gone: another one may decide from now on.

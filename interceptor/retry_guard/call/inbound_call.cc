@@ -10,6 +10,24 @@
 
 namespace retry_guard::internal {
 
+namespace {
+
+// gRPC rounds its timeout up on the wire; the marker does not.
+gpr_timespec MarkedDeadline(const std::optional<RetryMarker>& marker,
+                            gpr_timespec context_deadline) {
+  if (!marker.has_value()) return context_deadline;
+  return CoreTimeAfter(
+      std::min(TimeUntil(context_deadline), marker->remaining));
+}
+
+}  // namespace
+
+InboundCall::InboundCall(std::optional<RetryMarker> marker,
+                         gpr_timespec context_deadline)
+    : marker_(std::move(marker)),
+      context_deadline_(context_deadline),
+      marked_deadline_(MarkedDeadline(marker_, context_deadline)) {}
+
 void InboundCall::AdviseNever(absl::StatusCode code) {
   MutexLock lock(mu_);
   Advice advice;

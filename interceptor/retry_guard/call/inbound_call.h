@@ -8,6 +8,7 @@
 #include <grpc/support/time.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -27,14 +28,22 @@ namespace retry_guard::internal {
 // outbound calls, any of which may outlive it.
 class InboundCall {
  public:
-  InboundCall(std::optional<RetryMarker> marker, gpr_timespec deadline)
-      : marker_(std::move(marker)), deadline_(deadline) {}
+  // `marker`: nothing if there is none, or the server interceptor does not
+  // trust it.
+  InboundCall(std::optional<RetryMarker> marker, gpr_timespec context_deadline);
 
-  // Nothing if there is none, or it is not to be trusted.
-  const std::optional<RetryMarker>& marker() const { return marker_; }
+  // Null if there is none, or it is not to be trusted.
+  const RetryMarker* marker() const {
+    return trusts_marker() ? &*marker_ : nullptr;
+  }
 
   // The earliest of the context's and the marker's.
-  gpr_timespec deadline() const { return deadline_; }
+  gpr_timespec deadline() const {
+    return trusts_marker() ? marked_deadline_ : context_deadline_;
+  }
+
+  // The handler does not trust the marker: from now on there is none.
+  void DropMarker() { dropped_.store(true, std::memory_order_relaxed); }
 
   // An outbound call of this one ended with `code`, for good: no layer above
   // should retry it...
@@ -52,8 +61,14 @@ class InboundCall {
     gpr_timespec when = gpr_inf_past(GPR_CLOCK_MONOTONIC);
   };
 
+  bool trusts_marker() const {
+    return marker_.has_value() && !dropped_.load(std::memory_order_relaxed);
+  }
+
   const std::optional<RetryMarker> marker_;
-  const gpr_timespec deadline_;
+  const gpr_timespec context_deadline_;
+  const gpr_timespec marked_deadline_;
+  std::atomic<bool> dropped_{false};
   mutable Mutex mu_;
   std::array<std::optional<Advice>, 17> advice_ ABSL_GUARDED_BY(mu_);
 };

@@ -1,12 +1,10 @@
 #include "retry_guard/call/server_interceptor.h"
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "retry_guard/call/core_time.h"
 #include "retry_guard/policy/status_codes.h"
 
 namespace retry_guard::internal {
@@ -60,14 +58,8 @@ void ServerInterceptor::Register(const ReceivedMetadata& metadata) {
   if (call_ == nullptr) return;
   std::optional<RetryMarker> marker;
   if (trust_ == Inbound::kTrusted) marker = ReadMarkerFrom(metadata);
-  gpr_timespec deadline = context_->raw_deadline();
-  if (marker.has_value()) {
-    // gRPC rounds its timeout up on the wire; the marker does not.
-    const absl::Duration remaining =
-        std::min(TimeUntil(deadline), marker->remaining);
-    deadline = CoreTimeAfter(remaining);
-  }
-  inbound_ = std::make_shared<InboundCall>(std::move(marker), deadline);
+  inbound_ = std::make_shared<InboundCall>(std::move(marker),
+                                           context_->raw_deadline());
   InboundCalls::OfThisProcess().Add(call_, inbound_);
 }
 

@@ -139,6 +139,7 @@ ChannelConfig ReadChannelConfig(const JsonValue& service_config,
   const FieldReader top(service_config, errors);
   if (const JsonValue* json = top.Object("retryThrottling")) {
     const auto scope = errors->Key("retryThrottling");
+    config.sets_guard = true;
     config.guard.throttle = ReadThrottle(*json, errors, for_core);
   }
   const JsonValue* json = top.Object("retryGuard");
@@ -147,10 +148,12 @@ ChannelConfig ReadChannelConfig(const JsonValue& service_config,
   const FieldReader guard(*json, known_keys::kChannelGuard, errors);
   if (const JsonValue* budget = guard.Object("budget")) {
     const auto budget_scope = errors->Key("budget");
+    config.sets_guard = true;
     config.guard.budget = ReadBudget(*budget, errors);
   }
   if (const JsonValue* breaker = guard.Object("breaker")) {
     const auto breaker_scope = errors->Key("breaker");
+    config.sets_guard = true;
     config.guard.breaker = ReadBreaker(*breaker, errors);
   }
   config.layer_name = ReadLayerName(guard);

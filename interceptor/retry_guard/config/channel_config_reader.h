@@ -15,7 +15,8 @@ namespace retry_guard {
 
 struct ChannelConfig {
   GuardPolicy guard;
-  std::string layer_name;  // "" if there is none
+  bool sets_guard = false;  // it says something about that
+  std::string layer_name;   // "" if there is none
 };
 
 // REQUIRES: `service_config` is an object. What core would refuse or misread is

@@ -95,6 +95,7 @@ class ServiceConfigParser {
     if (!status.ok()) return status;
 
     config_->guard_ = channel.guard;
+    config_->sets_guard_ = channel.sets_guard;
     config_->layer_name_ = std::move(channel.layer_name);
     config_->warnings_ = errors_.warnings();
     config_->core_json_ = for_core_.Apply(source);

@@ -35,8 +35,10 @@ class RETRY_GUARD_EXPORT ServiceConfig {
   // `policy` is one that ForMethod of this object returns.
   bool Owns(const MethodPolicy& policy) const;
 
-  // What a Guard takes from this config.
+  // What a Guard takes from this config, and whether the config says anything
+  // of it: budget, breaker or retryThrottling.
   const GuardPolicy& guard() const { return guard_; }
+  bool sets_guard() const { return sets_guard_; }
 
   // `retryGuard.layerName`; "" if there is none.
   const std::string& layer_name() const { return layer_name_; }
@@ -62,6 +64,7 @@ class RETRY_GUARD_EXPORT ServiceConfig {
   int default_ = -1;                                  // index, or none
   MethodPolicy built_in_;
   GuardPolicy guard_;
+  bool sets_guard_ = false;
   std::string layer_name_;
   std::vector<std::string> warnings_;
   std::string core_json_;
