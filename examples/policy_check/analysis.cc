@@ -64,13 +64,13 @@ std::vector<absl::Duration> LongestWaits(const MethodPolicy& policy) {
 }
 
 std::string RepeatWords(const MethodPolicy& policy) {
-  if (policy.idempotency == Idempotency::kIdempotent ||
-      policy.idempotency_key) {
-    return "safe to repeat: any retryable failure, timeouts of attempts too";
-  }
   if (policy.idempotency == Idempotency::kNonIdempotent) {
     return "not safe to repeat: only if the server asks for it, or was never "
            "reached";
+  }
+  if (policy.idempotency == Idempotency::kIdempotent ||
+      policy.idempotency_key) {
+    return "safe to repeat: any retryable failure, timeouts of attempts too";
   }
   if (!policy.has_retry_policy) {
     return "no retryPolicy: only if the proto says that the method is "

@@ -47,6 +47,15 @@ TEST(AnalysisTest, AddsUpTheWorstCase) {
   EXPECT_THAT(m.warnings, IsEmpty());
 }
 
+TEST(AnalysisTest, AKeyDoesNotMakeSafeWhatIsSaidNotToBe) {
+  EXPECT_THAT(AnalyseOne(R"("idempotencyKey": true)").repeat,
+              HasSubstr("safe to repeat: any"));
+  EXPECT_THAT(AnalyseOne(R"("idempotencyKey": true,
+                            "idempotency": "NON_IDEMPOTENT")")
+                  .repeat,
+              HasSubstr("not safe to repeat"));
+}
+
 TEST(AnalysisTest, HasNoEndWithoutAnyTimeout) {
   const MethodAnalysis m = AnalyseOne("", "");
   EXPECT_EQ(m.worst_case, absl::InfiniteDuration());
