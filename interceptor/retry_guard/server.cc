@@ -72,7 +72,10 @@ void ContinueFrom(const grpc::ServerContextBase& inbound,
       GrpcAccess::Parent(*outbound));
   if (known != nullptr) {
     if (trust == Inbound::kUntrusted) known->DropMarker();
-    if (known->marker() != nullptr) marker = *known->marker();
+    // Once: another call of the same handler's may drop it.
+    if (const RetryMarker* const inbound_marker = known->marker()) {
+      marker = *inbound_marker;
+    }
     remaining = std::min(remaining, internal::TimeUntil(known->deadline()));
   } else if (trust == Inbound::kTrusted) {
     marker = ReadInboundMarker(inbound);

@@ -5,13 +5,12 @@
 #define RETRY_GUARD_TESTS_CONFORMANCE_REPORT_H_
 
 #include <string>
-#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "retry_guard/policy/absl_view.h"
 #include "tests/conformance/divergences.h"
 
 namespace retry_guard::conformance {
@@ -51,25 +50,17 @@ class Report {
   std::string reason() const;
 
  private:
-  static std::string Show(absl::string_view text) {
-    return absl::StrCat("\"", text, "\"");
-  }
-  static std::string Show(std::string_view text) {
-    return Show(AbslView(text));
-  }
-  static std::string Show(const std::string& text) {
-    return Show(absl::string_view(text));
-  }
-  static std::string Show(const char* text) {
-    return Show(absl::string_view(text));
-  }
-  static std::string Show(bool value) { return value ? "true" : "false"; }
-  static std::string Show(absl::Duration value) {
-    return absl::FormatDuration(value);
-  }
   template <typename T>
   static std::string Show(const T& value) {
-    return absl::StrCat(value);
+    if constexpr (std::is_same_v<T, bool>) {
+      return value ? "true" : "false";
+    } else if constexpr (std::is_same_v<T, absl::Duration>) {
+      return absl::FormatDuration(value);
+    } else if constexpr (std::is_constructible_v<std::string, const T&>) {
+      return absl::StrCat("\"", std::string(value), "\"");
+    } else {
+      return absl::StrCat(value);
+    }
   }
 
   std::string not_applicable_;

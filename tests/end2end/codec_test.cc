@@ -174,25 +174,33 @@ TEST_F(CodecTest, AnUnknownCallKeepsToItsAttemptTimeout) {
   EXPECT_THAT(seen_->decisions(), ElementsAre(Returns(Reason::kNotIdempotent)));
 }
 
-TEST_F(CodecTest, AnUnknownStreamIsBoundedUntilItAnswers) {
+// When it commits is not seen in time: it would be cut while it goes well.
+TEST_F(CodecTest, AnUnknownStreamHasNoAttemptTimeout) {
   const auto clock = UseManualClock();
   MakeChannel(Policy(4).Guard(R"("perAttemptTimeout": "1s")"));
   request_.set_text("hi");
   OpenStream stream(channel_, request_);
-  EXPECT_EQ(clock->pending_timers(), 1);
+  clock->Advance(absl::Seconds(2));
   EXPECT_EQ(stream.Read(), "hi");
-  EXPECT_EQ(clock->pending_timers(), 0);
 }
 
-TEST_F(CodecTest, AnUnknownStreamThatDoesNotAnswerInTimeIsOver) {
+TEST_F(CodecTest, AnUnknownStreamKeepsToItsTimeout) {
   const auto clock = UseManualClock();
-  MakeChannel(Policy(4).Guard(R"("perAttemptTimeout": "1s")"));
+  MakeChannel(Policy(4).Method(R"("timeout": "1s")"));
   play_.SetScript({Silent()});
   OpenStream stream(channel_, request_);
   ASSERT_TRUE(clock->AwaitTimers(1));
   clock->Advance(absl::Seconds(1));
   EXPECT_EQ(stream.Read(), "");
   EXPECT_TRUE(play_.AwaitCancelled(1));
+}
+
+TEST_F(CodecTest, AnUnknownStreamThatGoesNowhereIsAFailure) {
+  target_ = "localhost:1";  // nobody listens there
+  MakeChannel(Policy(4).Breaker(
+      R"("failureRate": 0, "consecutiveFailures": 1, "openFor": "1000s")"));
+  EXPECT_EQ(CallStream().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Snapshot().breaker_state, BreakerState::kOpen);
 }
 
 // However long it goes on.

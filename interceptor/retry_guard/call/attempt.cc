@@ -32,8 +32,8 @@ grpc::internal::Call Attempt::CreateCall(const AttemptTarget& target,
   return GrpcAccess::CreateCall(target.channel, *target.method, &context_, cq);
 }
 
-bool IsTrailersOnly(const grpc_call* call) {
-  return TrailersOnly().InternalTrailersOnly(call);
+bool Attempt::IsTrailersOnly() {
+  return TrailersOnly().InternalTrailersOnly(context_.c_call());
 }
 
 }  // namespace retry_guard::internal

@@ -38,10 +38,6 @@ struct AttemptTarget {
   const grpc::internal::RpcMethod* method = nullptr;
 };
 
-// The response headers that `call` has received are all that there is: the
-// server answered with trailers only. Once headers have been received.
-bool IsTrailersOnly(const grpc_call* call);
-
 // What all kinds of attempts have. Thread-compatible, except for Cancel, which
 // may come from any thread at any time.
 class Attempt {
@@ -76,7 +72,9 @@ class Attempt {
                              GrpcAccess::MetadataFlags(context_));
   }
 
-  bool IsTrailersOnly() { return internal::IsTrailersOnly(context_.c_call()); }
+  // The response headers that were received are all that there is: the server
+  // answered with trailers only. Once the headers have been received.
+  bool IsTrailersOnly();
 
   grpc::ClientContext context_;
   grpc::Status status_;

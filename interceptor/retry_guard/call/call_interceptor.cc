@@ -115,17 +115,23 @@ EarlyBatches& CallInterceptor::early() {
 void CallInterceptor::OpenRoad(InterceptorBatchMethods* start,
                                const void* reply) {
   const std::shared_ptr<Road> road = ChooseRoad(start, reply);
-  std::vector<InterceptorBatchMethods*> waiting;
-  {
-    MutexLock lock(mu_);
-    road_ = road;
-    waiting.swap(waiting_);
+  // What was held is the road's before anything that comes later. (The call
+  // cannot end before it has started.)
+  for (;;) {
+    std::vector<InterceptorBatchMethods*> waiting;
+    {
+      MutexLock lock(mu_);
+      waiting.swap(waiting_);
+      if (waiting.empty()) {
+        road_ = road;
+        break;
+      }
+    }
+    for (InterceptorBatchMethods* const held : waiting) road->OnBatch(held);
   }
   // A cancellation that found no road above.
   if (core_->cancelled()) road->OnCancel();
   road->OnStart(start);
-  // Not as if nothing had happened: one that writes has come to do so.
-  for (InterceptorBatchMethods* const held : waiting) road->OnBatch(held);
 }
 
 std::shared_ptr<Road> CallInterceptor::ChooseRoad(
@@ -164,7 +170,7 @@ std::shared_ptr<Road> CallInterceptor::ChooseStreamRoad(
   if (may_block && CalledFromBlockingApi(start)) {
     return MakeInlineStreamRoad(core_);
   }
-  return MakeStreamRelayRoad(core_);
+  return MakeStreamRelayRoad(core_, WriteOf(start));
 }
 
 bool CallInterceptor::CanHandleMessages(InterceptorBatchMethods* start,

@@ -28,8 +28,9 @@ bool GuardState::Configure(const void* channel, const ServiceConfig& config,
                            absl::Time now) {
   const GuardPolicy& wanted = config.guard();
   MutexLock lock(mu_);
-  if (owner_ != nullptr && owner_ != channel) {
-    return !config.sets_guard() || wanted == policy();
+  if (owner_ != channel) {
+    if (!config.sets_guard()) return true;
+    if (owner_ != nullptr) return wanted == policy();
   }
   owner_ = config.sets_guard() ? channel : nullptr;
   if (wanted == policy()) return true;

@@ -222,8 +222,7 @@ class InlineStreamRoad final
   // Keeps what was just written, in case that it has to be written again.
   void Keep(StreamWrite write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (committed_) return;
-    sends_.Add(std::move(write));
-    sends_.MarkWritten();
+    sends_.AddWritten(std::move(write));
     if (sends_.bytes() > core_->buffer_limit()) Commit();
   }
 

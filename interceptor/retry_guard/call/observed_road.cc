@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "retry_guard/call/attempt.h"
 #include "retry_guard/call/road.h"
 #include "retry_guard/policy/clock.h"
 #include "retry_guard/policy/mutex.h"
@@ -26,15 +25,11 @@ class ObservedRoad final : public Road,
       : core_(std::move(core)) {}
 
   // A stream that is dropped ends when nobody holds its call any more: the
-  // timers must not.
-  ~ObservedRoad() override {
-    Cancel(deadline_);
-    Cancel(attempt_timeout_);
-  }
+  // timer must not.
+  ~ObservedRoad() override { CancelDeadline(); }
 
   void OnStart(InterceptorBatchMethods* batch) override {
-    deadline_ = EndCallAt(core_->deadline_unknown_to_core());
-    attempt_timeout_ = EndCallAt(core_->attempt_timeout_at());
+    StartDeadline();
     batch->Proceed();
   }
 
@@ -70,17 +65,15 @@ class ObservedRoad final : public Road,
     return batch->QueryInterceptionHookPoint(what);
   }
 
-  static void Cancel(const std::shared_ptr<Clock::Timer>& timer) {
-    if (timer != nullptr) timer->Cancel();
-  }
-
   // The call was made with the deadline of its context; a tighter one, of the
-  // config or of the inbound call, has to be kept from outside.
-  std::shared_ptr<Clock::Timer> EndCallAt(absl::Time when) {
-    if (when == absl::InfiniteFuture()) return nullptr;
+  // config or of the inbound call, has to be kept from outside. (Not that of an
+  // attempt of a stream: when it commits is not seen in time.)
+  void StartDeadline() {
+    const absl::Time when = core_->deadline_unknown_to_core();
+    if (when == absl::InfiniteFuture()) return;
     grpc_call* const call = core_->caller()->c_call();
     grpc_call_ref(call);
-    return core_->channel().clock().StartTimer(when, [call](bool fired) {
+    deadline_ = core_->channel().clock().StartTimer(when, [call](bool fired) {
       if (fired) {
         grpc_call_cancel_with_status(call, GRPC_STATUS_DEADLINE_EXCEEDED,
                                      "Deadline Exceeded", nullptr);
@@ -88,15 +81,19 @@ class ObservedRoad final : public Road,
       grpc_call_unref(call);
     });
   }
+  void CancelDeadline() {
+    if (deadline_ != nullptr) deadline_->Cancel();
+  }
 
-  // Something of the server's that is not its status.
-  bool Commits(InterceptorBatchMethods* batch) {
+  // Something of the server's that is not its status. A batch that asks for
+  // headers comes back even if there are none: only what is in them tells.
+  static bool Commits(InterceptorBatchMethods* batch) {
     if (Has(batch, InterceptionHookPoints::POST_RECV_MESSAGE) &&
         batch->GetRecvMessage() != nullptr) {
       return true;
     }
     return Has(batch, InterceptionHookPoints::POST_RECV_INITIAL_METADATA) &&
-           !IsTrailersOnly(core_->caller()->c_call());
+           !batch->GetRecvInitialMetadata()->empty();
   }
 
   // ---- Headers, a message and the status may come on three threads at once,
@@ -109,7 +106,6 @@ class ObservedRoad final : public Road,
       if (answers_ || ended_) return;
       answers_ = telling_ = true;
     }
-    Cancel(attempt_timeout_);
     core_->ServerAnswers();
     InterceptorBatchMethods* last = nullptr;
     {
@@ -128,8 +124,7 @@ class ObservedRoad final : public Road,
   }
 
   void End(InterceptorBatchMethods* batch) {
-    Cancel(deadline_);
-    Cancel(attempt_timeout_);
+    CancelDeadline();
     CallCore::Ended ended{*batch->GetRecvStatus(), *core_->caller(),
                           headers_received_.load(std::memory_order_acquire)};
     {
@@ -141,9 +136,7 @@ class ObservedRoad final : public Road,
   }
 
   const std::shared_ptr<CallCore> core_;
-  // Set before the call goes out.
-  std::shared_ptr<Clock::Timer> deadline_;
-  std::shared_ptr<Clock::Timer> attempt_timeout_;
+  std::shared_ptr<Clock::Timer> deadline_;  // set before the call goes out
   std::atomic<bool> headers_received_{false};
 
   Mutex mu_;

@@ -7,7 +7,9 @@
 //   inline    a blocking caller: attempts and waits on the caller's own thread
 //             (of a stream only the first attempt; if there is another one, the
 //             stream goes over to the relay)
-//   observed  the call itself is the one attempt; we only look on
+//   observed  the call itself is the one attempt; we look on, and see to it
+//   that
+//             it ends in time
 //   relay     everything else: attempts on the callback API, waits on timers
 
 #ifndef RETRY_GUARD_CALL_ROAD_H_
@@ -18,6 +20,7 @@
 #include <memory>
 
 #include "retry_guard/call/call_core.h"
+#include "retry_guard/call/stream_write.h"
 #include "retry_guard/call/unary_ops.h"
 
 namespace retry_guard::internal {
@@ -26,7 +29,8 @@ class Road {
  public:
   virtual ~Road() = default;
 
-  // The batch that starts the call, once.
+  // The batch that starts the call, once. What had come before it, to be sent
+  // after it, was given to OnBatch by now.
   virtual void OnStart(grpc::experimental::InterceptorBatchMethods* batch) = 0;
 
   // A batch of the call. Each comes up to three times (to send, to receive if
@@ -40,8 +44,9 @@ class Road {
   // caller's.
   virtual void OnCancel() = 0;
 
-  // The application is about to destroy the call's context; a stream may not
-  // have ended yet. Nothing of the caller's is used once this has returned.
+  // The application is about to destroy the call's context; a stream, or a
+  // unary call that was asked for its headers alone, may not have ended yet.
+  // Nothing of the caller's is used once this has returned.
   virtual void OnDropped() {}
 };
 
@@ -62,7 +67,9 @@ std::shared_ptr<Road> MakeRelayRoad(std::shared_ptr<CallCore> core,
                                     bool status_in_first_batch);
 // For streams.
 std::shared_ptr<Road> MakeInlineStreamRoad(std::shared_ptr<CallCore> core);
-std::shared_ptr<Road> MakeStreamRelayRoad(std::shared_ptr<CallCore> core);
+// `first` goes out with the start; it may be empty.
+std::shared_ptr<Road> MakeStreamRelayRoad(std::shared_ptr<CallCore> core,
+                                          StreamWrite first);
 
 }  // namespace retry_guard::internal
 

@@ -17,6 +17,12 @@ int64_t SendBuffer::Add(StreamWrite write) {
   return first_ + static_cast<int64_t>(writes_.size()) - 1;
 }
 
+void SendBuffer::AddWritten(StreamWrite write) {
+  Add(std::move(write));
+  ++next_;
+  MarkWritten();
+}
+
 const StreamWrite* SendBuffer::Next() {
   const int64_t offset = next_ - first_;
   if (offset >= static_cast<int64_t>(writes_.size())) return nullptr;

@@ -25,6 +25,9 @@ class SendBuffer {
   // The one that Next gave last has been written.
   void MarkWritten();
 
+  // One that this attempt has written by itself.
+  void AddWritten(StreamWrite write);
+
   // How many this attempt, or a committed one before it, has written.
   int64_t written() const { return written_; }
 

@@ -34,7 +34,7 @@ class StreamProgress {
 
   // ---- What the application does.
 
-  // What it sends as it starts; no batch waits for that.
+  // What it sends as it starts, before any other; no batch waits for that.
   void StartWith(StreamWrite write);
   // `batch` goes on once `write` is done, or will never be.
   void Write(Batch* batch, StreamWrite write);

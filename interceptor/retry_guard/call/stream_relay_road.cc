@@ -29,10 +29,12 @@ class StreamRelayRoad final
       public StreamListener,
       public std::enable_shared_from_this<StreamRelayRoad> {
  public:
-  explicit StreamRelayRoad(std::shared_ptr<CallCore> core)
+  StreamRelayRoad(std::shared_ptr<CallCore> core, StreamWrite first)
       : core_(std::move(core)),
         interruption_(std::make_shared<Interruption>()),
-        replies_(*core_) {}
+        replies_(*core_) {
+    if (!first.empty()) progress_.StartWith(std::move(first));
+  }
 
   explicit StreamRelayRoad(StreamHandover handover)
       : core_(std::move(handover.core)),
@@ -54,11 +56,9 @@ class StreamRelayRoad final
     const auto self = shared_from_this();
     below_ = batch->GetInterceptedChannel();
     target_ = core_->TargetBelow(below_.get());
-    StreamWrite write = WriteOf(batch);
     {
       MutexLock lock(mu_);
       ++users_;
-      if (!write.empty()) progress_.StartWith(std::move(write));
     }
     gate_.Hijack(batch);
     StartAttempt();
@@ -398,8 +398,9 @@ class StreamRelayRoad final
 
 }  // namespace
 
-std::shared_ptr<Road> MakeStreamRelayRoad(std::shared_ptr<CallCore> core) {
-  return std::make_shared<StreamRelayRoad>(std::move(core));
+std::shared_ptr<Road> MakeStreamRelayRoad(std::shared_ptr<CallCore> core,
+                                          StreamWrite first) {
+  return std::make_shared<StreamRelayRoad>(std::move(core), std::move(first));
 }
 
 std::shared_ptr<Road> ContinueOnStreamRelayRoad(StreamHandover handover) {

@@ -106,7 +106,8 @@ RETRY_GUARD_EXPORT bool OwnsRetries(const CallTerms& terms,
 
 // What an attempt that ended so tells the breaker. `caller_cancelled`,
 // `deadline_was_short` (the time that the attempt had was less than what a
-// successful one takes) and CANCELLED say nothing of the backend.
+// successful one takes), CANCELLED, and a code outside the policy's that no
+// server has sent say nothing of the backend.
 RETRY_GUARD_EXPORT CircuitBreaker::Result BreakerResult(
     const Outcome& outcome, const BreakerPolicy& policy, bool caller_cancelled,
     bool deadline_was_short);

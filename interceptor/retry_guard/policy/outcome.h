@@ -13,8 +13,9 @@ struct Outcome {
   absl::StatusCode code = absl::StatusCode::kOk;  // sanitized: 0 to 16
   TransportEvent event = TransportEvent::kNone;
   // The attempt's peer() names a transport address: it got to a server or a
-  // proxy. RESOURCE_EXHAUSTED without one was made locally (a message larger
-  // than this side allows), although its text is that of a remote one.
+  // proxy. Without one no server has sent the code: RESOURCE_EXHAUSTED, say,
+  // was made locally (a message larger than this side allows), although its
+  // text is that of a remote one.
   bool reached_a_peer = true;
   // DEADLINE_EXCEEDED at or after the perAttemptTimeout and before the call's
   // deadline.

@@ -133,6 +133,19 @@ TEST(SendBufferTest, NumbersGoOnAfterACommit) {
   EXPECT_EQ(buffer.written(), 2);
 }
 
+TEST(SendBufferTest, WhatWasWrittenElsewhereIsNotGivenAgainBeforeARestart) {
+  SendBuffer buffer;
+  buffer.AddWritten(Message("one"));
+  EXPECT_EQ(buffer.written(), 1);
+  EXPECT_EQ(buffer.Next(), nullptr);
+  buffer.Restart();
+  EXPECT_THAT(SendAll(buffer), ElementsAre("one"));
+  buffer.Commit();
+  buffer.AddWritten(Message("two"));
+  EXPECT_EQ(buffer.bytes(), 0);
+  EXPECT_EQ(buffer.Next(), nullptr);
+}
+
 TEST(SendBufferTest, WhatIsBeingWrittenStaysWhereItIs) {
   SendBuffer buffer;
   buffer.Add(Message("one"));
