@@ -34,7 +34,7 @@ std::string RetryInfoDetails(int millis) {
   wire::RpcStatus status;
   auto* const any = status.add_details();
   any->set_type_url("type.googleapis.com/google.rpc.RetryInfo");
-  info.SerializeToString(any->mutable_value());
+  any->set_value(info.SerializeAsString());
   return status.SerializeAsString();
 }
 
