@@ -36,9 +36,10 @@ std::optional<Mode> ParseMode(std::string_view name);
 inline constexpr int kAttempts = 3;
 
 // Between them: as good as nothing, so that what stops the retries of a layer
-// is never the deadline.
-inline constexpr absl::Duration kFirstBackoff = absl::Milliseconds(1);
-inline constexpr absl::Duration kLongestBackoff = absl::Milliseconds(5);
+// is never the deadline. (Not shorter: in gRPC 1.83.0 a backoff of core's that
+// is rounded to 0 ms never ends.)
+inline constexpr absl::Duration kFirstBackoff = absl::Milliseconds(3);
+inline constexpr absl::Duration kLongestBackoff = absl::Milliseconds(6);
 
 // Of a user's request. Not a round number: on the wire gRPC rounds up what is
 // left, and more so the longer it is.

@@ -138,7 +138,7 @@ class StoryReader {
           report_.NotApplicable(absl::StrCat(fields.Path(key), " ", *word));
         }
         reply.status = status.value_or(0);
-        if (*status != 0 && !StatusCodeFromName(*word).has_value()) {
+        if (reply.status != 0 && !StatusCodeFromName(*word).has_value()) {
           reply.message = *word;
         }
       }

@@ -15,6 +15,10 @@ using testing::Succeeds;
 
 class CoreRetriesTest : public EndToEndTest {
  protected:
+  // For core to retry by. A backoff that it rounds to 0 ms never ends in gRPC
+  // 1.83.0.
+  static Policy Cores() { return Policy(3).Backoff("0.01s"); }
+
   // Registered by hand, as if CreateChannel did not exist.
   void Make(const std::string& ours, const std::string& cores,
             bool core_retries_off = false, bool tell = false) {
@@ -37,7 +41,7 @@ RETRY_GUARD_IN_EVERY_STYLE(CoreRetriesTest);
 
 TEST_P(CoreRetriesTest, CoresRetriesAreLeftToIt) {
   server_.SetScript({Unavailable("busy")});
-  Make(Policy(4), Policy(3));
+  Make(Policy(4), Cores());
   for (int call = 1; call <= 3; ++call) {
     SCOPED_TRACE(call);
     seen_->Clear();
@@ -51,7 +55,7 @@ TEST_P(CoreRetriesTest, CoresRetriesAreLeftToIt) {
 }
 
 TEST_P(CoreRetriesTest, NothingIsClaimedForWhatCoreRetries) {
-  Make(Policy(4), Policy(3));
+  Make(Policy(4), Cores());
   CallUnary();
   CallUnary();  // its config is known by now
   EXPECT_THAT(server_.seen().at(1).Values("retry-owner"), IsEmpty());
@@ -59,7 +63,7 @@ TEST_P(CoreRetriesTest, NothingIsClaimedForWhatCoreRetries) {
 
 TEST_P(CoreRetriesTest, TheChannelsOwnConfigIsOursToo) {
   server_.SetScript({Unavailable()});
-  Make("", Policy(3));
+  Make("", Cores());
   CallUnary();
   EXPECT_EQ(server_.calls(), 3);
   EXPECT_THAT(seen_->decisions(), ElementsAre(Returns(Reason::kCoreRetries)));
@@ -67,7 +71,7 @@ TEST_P(CoreRetriesTest, TheChannelsOwnConfigIsOursToo) {
 
 TEST_P(CoreRetriesTest, TurnedOffTheRetriesAreOurs) {
   server_.SetScript({Unavailable()});
-  Make(Policy(4), Policy(3), /*core_retries_off=*/true, /*tell=*/true);
+  Make(Policy(4), Cores(), /*core_retries_off=*/true, /*tell=*/true);
   CallUnary();
   EXPECT_EQ(server_.calls(), 4);
   EXPECT_THAT(seen_->decisions(),
@@ -94,8 +98,8 @@ TEST_P(CoreRetriesTest, OnlyTheMethodThatCoreRetriesIsLeftToIt) {
   Make(Policy(4), R"({"methodConfig": [{
       "name": [{"service": "retry_guard.testing.EchoService",
                 "method": "ReadOnly"}],
-      "retryPolicy": {"maxAttempts": 2, "initialBackoff": "0.001s",
-                      "maxBackoff": "0.001s", "backoffMultiplier": 1,
+      "retryPolicy": {"maxAttempts": 2, "initialBackoff": "0.01s",
+                      "maxBackoff": "0.01s", "backoffMultiplier": 1,
                       "retryableStatusCodes": ["UNAVAILABLE"]}}]})");
   EXPECT_FALSE(CallMethod("ReadOnly").status.ok());
   EXPECT_EQ(server_.calls(), 2);
@@ -114,7 +118,7 @@ TEST_P(CoreRetriesTest, ByCreateChannelTheRetriesAreOurs) {
 TEST_P(CoreRetriesTest, TheServiceConfigInTheArgumentsIsThePolicy) {
   server_.SetScript({Unavailable()});
   grpc::ChannelArguments arguments;
-  arguments.SetServiceConfigJSON(Policy(2));
+  arguments.SetServiceConfigJSON(Policy(2).Backoff("0.01s"));
   MakeChannel("", arguments);
   CallUnary();
   EXPECT_EQ(server_.calls(), 2);

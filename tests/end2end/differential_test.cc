@@ -4,6 +4,7 @@
 
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/version_info.h>
 
 #include <algorithm>
 #include <functional>
@@ -439,7 +440,16 @@ TEST_F(DifferentialTest, AMessageThatIsTooLargeToSend) {
 
 TEST_F(DifferentialTest, AMessageThatIsTooLargeToReceive) {
   arguments_.SetMaxReceiveMessageSize(1000);
-  Compare(Ask(), Play().ReadToEnd().Reply(std::string(2000, 'x')));
+  std::vector<Kind> kinds = AllKinds();
+#if GRPC_CPP_VERSION_MINOR > 51
+  // A newer core ends the stream RESOURCE_EXHAUSTED or CANCELLED, as chance
+  // will have it.
+  kinds.erase(std::remove_if(
+                  kinds.begin(), kinds.end(),
+                  [](const Kind& kind) { return kind.shape != Shape::kUnary; }),
+              kinds.end());
+#endif
+  Compare(Ask(), Play().ReadToEnd().Reply(std::string(2000, 'x')), kinds);
 }
 
 TEST_F(DifferentialTest, AMessageThatIsTooLargeForTheServer) {

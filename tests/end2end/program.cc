@@ -5,6 +5,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 namespace retry_guard::end2end {
 namespace {
@@ -17,9 +20,19 @@ std::string Show(const std::string& text) {
 
 std::string Show(bool ok) { return ok ? "true" : "false"; }
 
+// A newer core says "Stream removed (...)", or does not, as chance will have
+// it.
+std::string Unwrapped(absl::string_view message) {
+  if (!absl::ConsumePrefix(&message, "Stream removed (")) {
+    return std::string(message);
+  }
+  return absl::StrReplaceAll(message, {{")", ""}});
+}
+
 std::string Show(const grpc::Status& status) {
-  return absl::StrCat(status.error_code(), " \"", Show(status.error_message()),
-                      "\" (", Show(status.error_details()), ")");
+  return absl::StrCat(status.error_code(), " \"",
+                      Show(Unwrapped(status.error_message())), "\" (",
+                      Show(status.error_details()), ")");
 }
 
 template <typename Metadata>
@@ -130,7 +143,8 @@ class Program::Runner {
     See("initial metadata", ShowMetadata(context_.GetServerInitialMetadata()));
     See("trailing metadata",
         ShowMetadata(context_.GetServerTrailingMetadata()));
-    See("peer", context_.peer());
+    // A newer gRPC shows a target with its scheme.
+    See("peer", std::string(absl::StripPrefix(context_.peer(), "dns:///")));
     See("debug_error_string",
         context_.debug_error_string().empty() ? "empty" : "some");
     const auto auth = context_.auth_context();

@@ -217,7 +217,7 @@ TEST_P(RetryTest, AnUnknownCodeCountsAsUnknown) {
 
 TEST_P(RetryTest, AnUnknownCodeIsRetriedWhereUnknownIs) {
   server_.SetScript({Fail(static_cast<grpc::StatusCode>(99)),
-                     Fail(static_cast<grpc::StatusCode>(-3)), Succeed()});
+                     Fail(static_cast<grpc::StatusCode>(17)), Succeed()});
   MakeChannel(Policy(4).Codes("\"UNKNOWN\""));
   EXPECT_TRUE(CallUnary().status.ok());
   EXPECT_EQ(server_.calls(), 3);
