@@ -196,7 +196,7 @@ TEST_F(CodecTest, AnUnknownStreamKeepsToItsTimeout) {
 }
 
 TEST_F(CodecTest, AnUnknownStreamThatGoesNowhereIsAFailure) {
-  target_ = "localhost:1";  // nobody listens there
+  target_ = "127.0.0.1:1";  // nobody listens there
   MakeChannel(Policy(4).Breaker(
       R"("failureRate": 0, "consecutiveFailures": 1, "openFor": "1000s")"));
   EXPECT_EQ(CallStream().error_code(), grpc::StatusCode::UNAVAILABLE);
