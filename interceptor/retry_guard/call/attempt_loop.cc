@@ -34,38 +34,12 @@ void AttemptLoop::OnDone(UnaryAttempt& attempt) {
   EndUse();
 }
 
-bool AttemptLoop::BeginUse() {
-  MutexLock lock(use_mu_);
-  if (dropped_) return false;
-  ++users_;
-  return true;
-}
-
-void AttemptLoop::EndUse() {
-  MutexLock lock(use_mu_);
-  if (--users_ == 0) unused_.NotifyAll();
-}
-
 void AttemptLoop::Finish(Answer answer) {
-  {
-    MutexLock lock(use_mu_);
-    answered_ = true;
-    --users_;
-    unused_.NotifyAll();
-  }
+  EndUseWithAnswer();
   OnAnswer(std::move(answer));
 }
 
-void AttemptLoop::Drop() {
-  const auto self = shared_from_this();
-  {
-    MutexLock lock(use_mu_);
-    dropped_ = true;
-    // What has led to the answer may still be on its way back, perhaps below
-    // us on this very stack, and uses nothing.
-    while (users_ > 0 && !answered_) unused_.Wait(use_mu_);
-    if (answered_) return;
-  }
+void AttemptLoop::Abandon() {
   core_->Abandon();
   if (watch_ != nullptr) std::exchange(watch_, nullptr)->Stop();
   interruption_.Cancel();

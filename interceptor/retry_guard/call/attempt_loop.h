@@ -11,7 +11,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "retry_guard/call/call_core.h"
 #include "retry_guard/call/delivery.h"
@@ -19,7 +18,6 @@
 #include "retry_guard/call/parent_watch.h"
 #include "retry_guard/call/road.h"
 #include "retry_guard/call/unary_attempt.h"
-#include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::internal {
 
@@ -46,9 +44,9 @@ class AttemptLoop : public Road,
   // For a retry that was decided: waits, asks for permission, goes on.
   void RetryAt(absl::Time when);
 
-  // The application drops the call, which may not have ended. Once this has
-  // returned nothing of the caller's is used any more.
-  void Drop();
+  // The application drops the call, which has not ended, and nobody is between
+  // BeginUse and EndUse, nor will be.
+  void Abandon();
 
   // For who looks at it while this lives.
   std::shared_ptr<Interruption> interruption() {
@@ -66,15 +64,15 @@ class AttemptLoop : public Road,
   UnaryPlan plan_;
 
  private:
-  // The core, the caller's context and the channel may be used only between
-  // these. False: the application has dropped them.
-  bool BeginUse();
-  void EndUse();
+  // For a call that may be dropped before it has ended: the core, the caller's
+  // context and the channel may be used only between BeginUse, which is false
+  // once they are gone, and EndUse or EndUseWithAnswer: from that on nothing of
+  // the application's is needed but the batches that wait for the answer.
+  virtual bool BeginUse() { return true; }
+  virtual void EndUse() {}
+  virtual void EndUseWithAnswer() {}
 
-  // Ends the use: from now on nothing of the application's is needed but the
-  // batches that wait for the answer.
   void Finish(Answer answer);
-
   void WaitOver();
 
   // The plan points at it.
@@ -85,12 +83,6 @@ class AttemptLoop : public Road,
   // Of whoever has the call's next step: an attempt's end or a wait's.
   std::shared_ptr<UnaryAttempt> attempt_;
   std::shared_ptr<ParentWatch> watch_;
-
-  Mutex use_mu_;
-  CondVar unused_;
-  int users_ ABSL_GUARDED_BY(use_mu_) = 0;
-  bool dropped_ ABSL_GUARDED_BY(use_mu_) = false;
-  bool answered_ ABSL_GUARDED_BY(use_mu_) = false;
 };
 
 }  // namespace retry_guard::internal

@@ -8,6 +8,7 @@
 #include "retry_guard/call/hijack_gate.h"
 #include "retry_guard/call/road.h"
 #include "retry_guard/call/sent_message.h"
+#include "retry_guard/policy/mutex.h"
 
 namespace retry_guard::internal {
 namespace {
@@ -52,8 +53,20 @@ class RelayRoad final : public AttemptLoop {
     Hold(batch);
   }
 
-  // A completion-queue call that was asked for its response headers alone.
-  void OnDropped() override { Drop(); }
+  // A completion-queue call that was asked for its response headers alone, and
+  // is not waited for.
+  void OnDropped() override {
+    const auto self = shared_from_this();
+    {
+      MutexLock lock(mu_);
+      dropped_ = true;
+      // What has led to the answer may still be on its way back, perhaps below
+      // us on this very stack, and uses nothing.
+      while (users_ > 0 && !answered_) unused_.Wait(mu_);
+      if (answered_) return;
+    }
+    Abandon();
+  }
 
   void OnHeaders(UnaryAttempt& attempt) override {
     const auto self = shared_from_this();
@@ -65,6 +78,25 @@ class RelayRoad final : public AttemptLoop {
   }
 
  private:
+  bool BeginUse() override {
+    MutexLock lock(mu_);
+    if (dropped_) return false;
+    ++users_;
+    return true;
+  }
+
+  void EndUse() override {
+    MutexLock lock(mu_);
+    if (--users_ == 0) unused_.NotifyAll();
+  }
+
+  void EndUseWithAnswer() override {
+    MutexLock lock(mu_);
+    --users_;
+    answered_ = true;
+    unused_.NotifyAll();
+  }
+
   void MakePlan(InterceptorBatchMethods* batch) {
     // A callback-style call shows its message, a completion-queue call has
     // serialised it already.
@@ -156,6 +188,10 @@ class RelayRoad final : public AttemptLoop {
   ScratchReply scratch_;
 
   Mutex mu_;
+  CondVar unused_;
+  int users_ ABSL_GUARDED_BY(mu_) = 0;
+  bool dropped_ ABSL_GUARDED_BY(mu_) = false;
+  bool answered_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<InterceptorBatchMethods*> held_ ABSL_GUARDED_BY(mu_);
   const Attempt* committed_ ABSL_GUARDED_BY(mu_) = nullptr;
   // Guarded by mu_ until it is set; constant afterwards.
