@@ -28,7 +28,22 @@ using testing::Returns;
 using testing::Succeeds;
 using ::testing::UnorderedElementsAre;
 
-class ObserverTest : public EndToEndTest {};
+class ObserverTest : public EndToEndTest {
+ protected:
+  // Two channels of one guard that want different things of it: the first one
+  // has its way.
+  void ExpectTheFirstDecides(const Policy& first, const Policy& second,
+                             int budget_left) {
+    MakeChannel(first);
+    const std::shared_ptr<grpc::Channel> stays = channel_;
+    seen_->Clear();
+    MakeChannel(second);
+    EXPECT_THAT(seen_->policy_changes(),
+                Contains(Field(&RecordedPolicyChange::kind,
+                               PolicyChange::Kind::kGuardDiffers)));
+    EXPECT_EQ(Snapshot().budget_left, budget_left);
+  }
+};
 RETRY_GUARD_IN_EVERY_STYLE(ObserverTest);
 
 TEST_P(ObserverTest, ADecisionSaysEverythingAboutItsAttempt) {
@@ -125,25 +140,15 @@ TEST_P(ObserverTest, PoliciesPutInForceAndRefusedAreTold) {
 }
 
 TEST_P(ObserverTest, ASecondChannelCannotChangeTheGuardsParameters) {
-  MakeChannel(Policy(2).NoBreaker().Budget("\"ratio\": 0, \"minRetries\": 3"));
-  const std::shared_ptr<grpc::Channel> first = channel_;
-  seen_->Clear();
-  MakeChannel(Policy(2).NoBreaker().Budget("\"ratio\": 0, \"minRetries\": 9"));
-  EXPECT_THAT(seen_->policy_changes(),
-              Contains(Field(&RecordedPolicyChange::kind,
-                             PolicyChange::Kind::kGuardDiffers)));
-  EXPECT_EQ(Snapshot().budget_left, 3);
+  ExpectTheFirstDecides(
+      Policy(2).NoBreaker().Budget(R"("ratio": 0, "minRetries": 3)"),
+      Policy(2).NoBreaker().Budget(R"("ratio": 0, "minRetries": 9)"), 3);
 }
 
 TEST_P(ObserverTest, NotEvenToTheDefaultsWrittenOut) {
-  MakeChannel(Policy(2).NoBreaker().Budget("\"ratio\": 0, \"minRetries\": 3"));
-  const std::shared_ptr<grpc::Channel> first = channel_;
-  seen_->Clear();
-  MakeChannel(Policy(2).NoBreaker().Budget("\"minRetries\": 10"));
-  EXPECT_THAT(seen_->policy_changes(),
-              Contains(Field(&RecordedPolicyChange::kind,
-                             PolicyChange::Kind::kGuardDiffers)));
-  EXPECT_EQ(Snapshot().budget_left, 3);
+  ExpectTheFirstDecides(
+      Policy(2).NoBreaker().Budget(R"("ratio": 0, "minRetries": 3)"),
+      Policy(2).NoBreaker().Budget(R"("minRetries": 10)"), 3);
 }
 
 TEST_P(ObserverTest, AChannelThatSaysNothingOfTheGuardLeavesItToOthers) {
@@ -159,14 +164,8 @@ TEST_P(ObserverTest, AChannelThatSaysNothingOfTheGuardLeavesItToOthers) {
 }
 
 TEST_P(ObserverTest, DefaultsWrittenOutDecide) {
-  MakeChannel(Policy(2).Budget("\"minRetries\": 10"));
-  const std::shared_ptr<grpc::Channel> first = channel_;
-  seen_->Clear();
-  MakeChannel(Policy(2).Budget("\"minRetries\": 3"));
-  EXPECT_THAT(seen_->policy_changes(),
-              Contains(Field(&RecordedPolicyChange::kind,
-                             PolicyChange::Kind::kGuardDiffers)));
-  EXPECT_EQ(Snapshot().budget_left, 10);
+  ExpectTheFirstDecides(Policy(2).Budget(R"("minRetries": 10)"),
+                        Policy(2).Budget(R"("minRetries": 3)"), 10);
 }
 
 // Does the same thing whenever it hears something.

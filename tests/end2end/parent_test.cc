@@ -61,6 +61,21 @@ class ParentTest : public KindTest {
     return end2end::Call(Style::kSync, middle.BareChannelTo(), context).status;
   }
 
+  // That attempt ends, and is the last.
+  void CancelParentDuringAttempt(int attempt, ServerKind kind) {
+    auto middle = std::make_unique<MiddleServer>(kind, Forward());
+    grpc::ClientContext context;
+    StartedCall outer(Style::kCallback, middle->BareChannelTo(), &context,
+                      "hi");
+    ASSERT_TRUE(play_->AwaitCalls(attempt));
+    context.TryCancel();
+    EXPECT_EQ(outer.Await().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_TRUE(play_->AwaitCancelled(1));
+    middle = nullptr;  // the handler has returned
+    EXPECT_EQ(inner().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_EQ(play_->calls(), attempt);
+  }
+
   grpc::Status inner() {
     absl::MutexLock lock(&mu_);
     return inner_;
@@ -108,17 +123,7 @@ TEST_P(ParentTest, CancelledDuringAnAttemptEndsIt) {
   for (const ServerKind kind : AllServerKinds()) {
     play_->SetScript({Down(), Silent()});
     MakeChannel(Policy(4));
-    auto middle = std::make_unique<MiddleServer>(kind, Forward());
-    grpc::ClientContext context;
-    StartedCall outer(Style::kCallback, middle->BareChannelTo(), &context,
-                      "hi");
-    ASSERT_TRUE(play_->AwaitCalls(2));
-    context.TryCancel();
-    EXPECT_EQ(outer.Await().error_code(), grpc::StatusCode::CANCELLED);
-    EXPECT_TRUE(play_->AwaitCancelled(1));
-    middle = nullptr;  // the handler has returned
-    EXPECT_EQ(inner().error_code(), grpc::StatusCode::CANCELLED);
-    EXPECT_EQ(play_->calls(), 2);
+    CancelParentDuringAttempt(2, kind);
   }
 }
 
@@ -139,16 +144,7 @@ TEST_P(ParentTest, CancelledByTheParentIsNotRetriedEvenIfListed) {
   for (const ServerKind kind : AllServerKinds()) {
     play_->SetScript({Silent()});
     MakeChannel(Policy(4).Codes(R"("CANCELLED")").Backoff("1000s"));
-    auto middle = std::make_unique<MiddleServer>(kind, Forward());
-    grpc::ClientContext context;
-    StartedCall outer(Style::kCallback, middle->BareChannelTo(), &context,
-                      "hi");
-    ASSERT_TRUE(play_->AwaitCalls(1));
-    context.TryCancel();
-    EXPECT_EQ(outer.Await().error_code(), grpc::StatusCode::CANCELLED);
-    middle = nullptr;  // the handler has returned
-    EXPECT_EQ(inner().error_code(), grpc::StatusCode::CANCELLED);
-    EXPECT_EQ(play_->calls(), 1);
+    CancelParentDuringAttempt(1, kind);
   }
 }
 

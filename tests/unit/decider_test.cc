@@ -405,19 +405,23 @@ TEST(BreakerResultTest, TableOfTheRules) {
   EXPECT_EQ(result(), Result::kNeutral);
 }
 
+// By a call that went its own way.
+CircuitBreaker::Result Told(const Outcome& outcome,
+                            const BreakerPolicy& policy) {
+  return BreakerResult(outcome, policy, /*caller_cancelled=*/false,
+                       /*deadline_was_short=*/false);
+}
+
 TEST(BreakerResultTest, OnlyAServerCanSpeakForItself) {
   BreakerPolicy policy;
   policy.failure_codes = {Code::kDeadlineExceeded};
   Outcome outcome;
   outcome.code = Code::kUnavailable;
-  EXPECT_EQ(BreakerResult(outcome, policy, false, false),
-            CircuitBreaker::Result::kSuccess);
+  EXPECT_EQ(Told(outcome, policy), CircuitBreaker::Result::kSuccess);
   outcome.reached_a_peer = false;  // nobody was there
-  EXPECT_EQ(BreakerResult(outcome, policy, false, false),
-            CircuitBreaker::Result::kNeutral);
+  EXPECT_EQ(Told(outcome, policy), CircuitBreaker::Result::kNeutral);
   policy.failure_codes = {Code::kUnavailable};
-  EXPECT_EQ(BreakerResult(outcome, policy, false, false),
-            CircuitBreaker::Result::kFailure);
+  EXPECT_EQ(Told(outcome, policy), CircuitBreaker::Result::kFailure);
 }
 
 TEST(BreakerResultTest, FailureCodesAreThoseOfThePolicy) {
@@ -425,11 +429,9 @@ TEST(BreakerResultTest, FailureCodesAreThoseOfThePolicy) {
   policy.failure_codes = {Code::kInternal};
   Outcome outcome;
   outcome.code = Code::kInternal;
-  EXPECT_EQ(BreakerResult(outcome, policy, false, false),
-            CircuitBreaker::Result::kFailure);
+  EXPECT_EQ(Told(outcome, policy), CircuitBreaker::Result::kFailure);
   outcome.code = Code::kUnavailable;
-  EXPECT_EQ(BreakerResult(outcome, policy, false, false),
-            CircuitBreaker::Result::kSuccess);
+  EXPECT_EQ(Told(outcome, policy), CircuitBreaker::Result::kSuccess);
 }
 
 }  // namespace

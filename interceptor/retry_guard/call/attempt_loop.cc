@@ -23,20 +23,15 @@ void AttemptLoop::OnDone(UnaryAttempt& attempt) {
   ended.committed = committed();
   const CallCore::Next next = core_->AfterAttempt(ended);
   if (!next.retry) {
-    Finish(Answer::FromAttempt(std::move(attempt_),
-                               core_->FinalStatus(attempt.status()),
-                               attempt.got_message()));
+    OnAnswer(Answer::FromAttempt(std::move(attempt_),
+                                 core_->FinalStatus(attempt.status()),
+                                 attempt.got_message()));
     return;
   }
   if (attempt.touched_reply()) plan_.reply.Clear();
   attempt_.reset();
   RetryAt(next.at);
   EndUse();
-}
-
-void AttemptLoop::Finish(Answer answer) {
-  EndUseWithAnswer();
-  OnAnswer(std::move(answer));
 }
 
 void AttemptLoop::Abandon() {
@@ -46,15 +41,19 @@ void AttemptLoop::Abandon() {
   if (attempt_ != nullptr) attempt_->ReleaseChannel();
 }
 
-void AttemptLoop::StartAttempt() {
+void AttemptLoop::StartFirstAttempt() {
   if (!BeginUse()) return;
+  StartAttempt();
+  EndUse();
+}
+
+void AttemptLoop::StartAttempt() {
   attempt_ = UnaryAttempt::Create(plan_.reply.kind, report_headers_);
   core_->FillContext(&attempt_->context());
   interruption_.BeginAttempt(attempt_);
   // A copy: the attempt may end, and be replaced, before Start returns.
   const std::shared_ptr<UnaryAttempt> attempt = attempt_;
   attempt->Start(plan_, attempt, shared_from_this());
-  EndUse();
 }
 
 void AttemptLoop::RetryAt(absl::Time when) {
@@ -69,7 +68,7 @@ void AttemptLoop::WaitOver() {
   if (!BeginUse()) return;
   if (watch_ != nullptr) std::exchange(watch_, nullptr)->Stop();
   if (std::optional<KeptAnswer> refusal = core_->BeforeAttempt()) {
-    Finish(Answer::FromKept(*std::move(refusal)));
+    OnAnswer(Answer::FromKept(*std::move(refusal)));
     return;
   }
   StartAttempt();

@@ -38,8 +38,8 @@ class AttemptLoop : public Road,
   // Into the plan.
   void TakeTarget(grpc::experimental::InterceptorBatchMethods* batch);
 
-  // The next attempt has its permission. `plan_` is complete.
-  void StartAttempt();
+  // The first attempt has its permission. `plan_` is complete.
+  void StartFirstAttempt();
 
   // For a retry that was decided: waits, asks for permission, goes on.
   void RetryAt(absl::Time when);
@@ -56,7 +56,8 @@ class AttemptLoop : public Road,
   // Something of the attempt that has just ended has reached the caller.
   virtual bool committed() = 0;
 
-  // The end of the loop; comes once.
+  // The end of the loop; comes once, and ends the use that has led to it: from
+  // now on nothing of the application's is needed but the batches that wait.
   virtual void OnAnswer(Answer answer) = 0;
 
   const std::shared_ptr<CallCore> core_;
@@ -66,13 +67,11 @@ class AttemptLoop : public Road,
  private:
   // For a call that may be dropped before it has ended: the core, the caller's
   // context and the channel may be used only between BeginUse, which is false
-  // once they are gone, and EndUse or EndUseWithAnswer: from that on nothing of
-  // the application's is needed but the batches that wait for the answer.
+  // once they are gone, and EndUse or OnAnswer.
   virtual bool BeginUse() { return true; }
   virtual void EndUse() {}
-  virtual void EndUseWithAnswer() {}
 
-  void Finish(Answer answer);
+  void StartAttempt();
   void WaitOver();
 
   // The plan points at it.

@@ -1,6 +1,5 @@
 #include <grpc/grpc.h>
 
-#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -39,7 +38,8 @@ class ObservedRoad final : public Road,
       // Has gRPC make its map of them now: when the status comes, on another
       // thread, the application may be reading it.
       batch->GetRecvInitialMetadata();
-      headers_received_.store(true, std::memory_order_release);
+      MutexLock lock(mu_);
+      headers_received_ = true;
     }
     if (core_->streaming() && Commits(batch)) ServerAnswers();
     if (!Has(batch, InterceptionHookPoints::POST_RECV_STATUS)) {
@@ -125,10 +125,10 @@ class ObservedRoad final : public Road,
 
   void End(InterceptorBatchMethods* batch) {
     CancelDeadline();
-    CallCore::Ended ended{*batch->GetRecvStatus(), *core_->caller(),
-                          headers_received_.load(std::memory_order_acquire)};
+    CallCore::Ended ended{*batch->GetRecvStatus(), *core_->caller()};
     {
       MutexLock lock(mu_);
+      ended.headers_received = headers_received_;
       ended.committed = answers_;
     }
     core_->AfterAttempt(ended);
@@ -137,9 +137,9 @@ class ObservedRoad final : public Road,
 
   const std::shared_ptr<CallCore> core_;
   std::shared_ptr<Clock::Timer> deadline_;  // set before the call goes out
-  std::atomic<bool> headers_received_{false};
 
   Mutex mu_;
+  bool headers_received_ ABSL_GUARDED_BY(mu_) = false;
   bool answers_ ABSL_GUARDED_BY(mu_) = false;
   bool telling_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;

@@ -33,7 +33,7 @@ class RelayRoad final : public AttemptLoop {
     // that one which starts the attempt, perhaps before this returns.
     const bool can_start = !reply_comes_later_;
     gate_.Hijack(batch);
-    if (can_start) StartAttempt();
+    if (can_start) StartFirstAttempt();
   }
 
   void OnBatch(InterceptorBatchMethods* batch) override {
@@ -47,7 +47,7 @@ class RelayRoad final : public AttemptLoop {
       plan_.reply = core_->ReplyAt(batch->GetRecvMessage());
       reply_comes_later_ = false;
       Hold(batch);
-      StartAttempt();
+      StartFirstAttempt();
       return;
     }
     Hold(batch);
@@ -62,8 +62,8 @@ class RelayRoad final : public AttemptLoop {
       dropped_ = true;
       // What has led to the answer may still be on its way back, perhaps below
       // us on this very stack, and uses nothing.
-      while (users_ > 0 && !answered_) unused_.Wait(mu_);
-      if (answered_) return;
+      while (users_ > 0 && !answer_.has_value()) unused_.Wait(mu_);
+      if (answer_.has_value()) return;
     }
     Abandon();
   }
@@ -88,13 +88,6 @@ class RelayRoad final : public AttemptLoop {
   void EndUse() override {
     MutexLock lock(mu_);
     if (--users_ == 0) unused_.NotifyAll();
-  }
-
-  void EndUseWithAnswer() override {
-    MutexLock lock(mu_);
-    --users_;
-    answered_ = true;
-    unused_.NotifyAll();
   }
 
   void MakePlan(InterceptorBatchMethods* batch) {
@@ -129,6 +122,8 @@ class RelayRoad final : public AttemptLoop {
     {
       MutexLock lock(mu_);
       answer_ = std::move(answer);
+      --users_;
+      unused_.NotifyAll();
     }
     DeliverWhatIsThere();
   }
@@ -191,7 +186,6 @@ class RelayRoad final : public AttemptLoop {
   CondVar unused_;
   int users_ ABSL_GUARDED_BY(mu_) = 0;
   bool dropped_ ABSL_GUARDED_BY(mu_) = false;
-  bool answered_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<InterceptorBatchMethods*> held_ ABSL_GUARDED_BY(mu_);
   const Attempt* committed_ ABSL_GUARDED_BY(mu_) = nullptr;
   // Guarded by mu_ until it is set; constant afterwards.
